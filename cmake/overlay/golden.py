@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Golden records: where every edit lands in a version, and what comes out.
+
+They hold names, line numbers and hashes, never upstream text. A difference
+means that an edit, the engine or upstream changed: look, then write anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from . import model
+from .errors import OverlayError
+from .plan import make_plan, require_version
+
+
+def golden_path(repo: Path, version: str) -> Path:
+    """Where the golden record of a version is kept."""
+    return repo / "cmake" / "overlay" / "golden" / f"{version}.json"
+
+
+def record(repo: Path, upstream: Path, version: str) -> dict[str, Any]:
+    """The golden record as it is now; raises OverlayError if an edit does not land."""
+    require_version(upstream, version)
+    plan = make_plan(model.load(repo), upstream, version)
+    return {
+        "version": version,
+        "edits": {
+            found.id: {
+                "feature": found.feature,
+                "file": found.path,
+                "function": found.anchor,
+                "lines": list(found.lines),
+            }
+            for found in sorted(plan.landings, key=lambda found: found.id)
+        },
+        "sha256": {
+            path: hashlib.sha256(data).hexdigest() for path, data in sorted(plan.edited.items())
+        },
+    }
+
+
+def write(repo: Path, upstream: Path, version: str) -> Path:
+    """Write the golden record of a version; returns its path."""
+    target = golden_path(repo, version)
+    target.parent.mkdir(exist_ok=True)
+    text = json.dumps(record(repo, upstream, version), indent=1)
+    target.write_text(text + "\n", encoding="utf-8")
+    return target
+
+
+def differences(repo: Path, upstream: Path, version: str) -> list[str]:
+    """What differs from the golden record, one line each; [] if nothing does."""
+    target = golden_path(repo, version)
+    try:
+        wanted = json.loads(target.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OverlayError(f"{target}: no golden record: {error}") from error
+    now = record(repo, upstream, version)
+    found = []
+    for part in ("edits", "sha256"):
+        for key in sorted(set(wanted[part]) | set(now[part])):
+            old, new = wanted[part].get(key), now[part].get(key)
+            if old is None:
+                found.append(f"{key}: not in the golden record")
+            elif new is None:
+                found.append(f"{key}: in the golden record only")
+            elif old != new:
+                found.append(f"{key}: golden {_short(old)}, now {_short(new)}")
+    return found
+
+
+def _short(value: Any) -> str:
+    return value[:12] if isinstance(value, str) else json.dumps(value)
