@@ -60,6 +60,7 @@ namespace tablespace_check {
 bool g_fadvise = true;
 bool g_light = true;
 uint g_threads = 0;
+Status g_status{};
 
 namespace {
 
@@ -81,16 +82,6 @@ struct Counters {
 };
 
 Counters s_counters;
-
-/** The counters as the status variables show them. */
-struct Shown {
-  uint64_t files;
-  uint64_t files_read;
-  uint64_t bytes_read;
-  uint64_t usec;
-};
-
-Shown s_shown{};
 
 /** @return true if any variable differs from what leaves things as they were */
 bool is_on() { return g_fadvise || g_light || g_threads != 0; }
@@ -160,17 +151,6 @@ Thread_ramp make_ramp(size_t n_files) {
 }
 
 }  // namespace
-
-SHOW_VAR g_status_variables[] = {
-    {"files", reinterpret_cast<char *>(&s_shown.files), SHOW_LONGLONG,
-     SHOW_SCOPE_GLOBAL},
-    {"files_read", reinterpret_cast<char *>(&s_shown.files_read), SHOW_LONGLONG,
-     SHOW_SCOPE_GLOBAL},
-    {"bytes_read", reinterpret_cast<char *>(&s_shown.bytes_read), SHOW_LONGLONG,
-     SHOW_SCOPE_GLOBAL},
-    {"usec", reinterpret_cast<char *>(&s_shown.usec), SHOW_LONGLONG,
-     SHOW_SCOPE_GLOBAL},
-    {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
 
 space_id_t parse_space_id(const byte *header, size_t n_bytes,
                           uint64_t file_size_bytes, size_t page_size_bytes) {
@@ -246,12 +226,12 @@ void count_read(size_t n_bytes) {
 Timer::~Timer() {
   using std::chrono::microseconds;
 
-  s_shown.files = s_counters.files;
-  s_shown.files_read = s_counters.files_read;
-  s_shown.bytes_read = s_counters.bytes_read;
-  s_shown.usec += std::chrono::duration_cast<microseconds>(
-                      std::chrono::steady_clock::now() - m_start)
-                      .count();
+  g_status.files = s_counters.files;
+  g_status.files_read = s_counters.files_read;
+  g_status.bytes_read = s_counters.bytes_read;
+  g_status.usec += std::chrono::duration_cast<microseconds>(
+                       std::chrono::steady_clock::now() - m_start)
+                       .count();
 }
 
 Thread_ramp::Thread_ramp(size_t n_start, size_t n_max)

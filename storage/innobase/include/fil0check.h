@@ -27,7 +27,7 @@ innodb_tablespace_check_threads. */
 #include <cstdint>
 #include <functional>
 
-#include "mysql/status_var.h"
+#include "my_inttypes.h"
 
 #include "fil0fil.h"
 #include "univ.i"
@@ -87,9 +87,20 @@ plain. Nothing is reported here, because the caller will. */
 @param[in]  n_bytes  bytes read */
 void count_read(size_t n_bytes);
 
-/** The status variables Innodb_tablespace_check_*; their values are those of
-the last check that ended. */
-extern SHOW_VAR g_status_variables[];
+/** Values of the status variables Innodb_tablespace_check_*. */
+struct Status {
+  /** Files whose ID was asked for. */
+  ulonglong files;
+  /** Headers that were read. */
+  ulonglong files_read;
+  /** Bytes of these headers. */
+  ulonglong bytes_read;
+  /** Duration of the check in microseconds. */
+  ulonglong usec;
+};
+
+/** Status since start, as of the last check that ended. */
+extern Status g_status;
 
 /** Lives as long as the check: adds its own lifetime to
 Innodb_tablespace_check_usec and publishes the status variables at its end. */
