@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+
+# Initial cache for every preset:  cmake -C <clone>/cmake/options.cmake ...
+# The build type (and -DWITH_DEBUG=1, -DWITH_ASAN=1, ...) comes from the preset.
+
+get_filename_component(clone "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
+
+# Upstream lets WITH_SYSTEM_LIBS overrule every WITH_<library> except those
+# given on the command line, which it recognises by this very help string.
+function(option_default name type value)
+  set(${name} "${value}" CACHE ${type}
+    "No help, variable specified on the command line.")
+endfunction()
+
+# Third-party code: the distribution's, except rapidjson, whose packaged
+# version is too old.
+option_default(WITH_SYSTEM_LIBS BOOL ON)
+option_default(WITH_RAPIDJSON STRING bundled)
+
+# Parts of the upstream tree that are not built.
+option_default(WITH_NDB BOOL OFF)
+option_default(WITH_NDBCLUSTER BOOL OFF)
+option_default(WITH_NDBCLUSTER_STORAGE_ENGINE BOOL OFF)
+option_default(WITH_ROUTER BOOL OFF)
+option_default(WITH_MYSQLX BOOL OFF)
+option_default(WITH_AUTHENTICATION_LDAP BOOL OFF)
+option_default(WITH_AUTHENTICATION_KERBEROS BOOL OFF)
+option_default(WITH_AUTHENTICATION_WEBAUTHN BOOL OFF)
+option_default(WITH_FIDO STRING none)
+option_default(WITH_CURL STRING none)
+
+# Configured, but built only when asked for by name.
+option_default(WITH_UNIT_TESTS BOOL ON)
+
+option_default(WITH_LD STRING lld)
+
+# Upstream's own release flags; no debugging information.
+option_default(CMAKE_C_FLAGS_RELEASE STRING "-O3 -DNDEBUG -g0")
+option_default(CMAKE_CXX_FLAGS_RELEASE STRING "-O3 -DNDEBUG -g0")
+
+# Precompiled headers and unity sources.
+option_default(CMAKE_PROJECT_MySQL_INCLUDE FILEPATH
+  "${CMAKE_CURRENT_LIST_DIR}/build_speed.cmake")
+
+# Compiler cache, shared by clones at any path.  What each setting is for is
+# explained in docs/build-speed.md.
+find_program(CCACHE_PROGRAM ccache)
+mark_as_advanced(CCACHE_PROGRAM)
+if(CCACHE_PROGRAM)
+  set(launcher env
+    CCACHE_BASEDIR=${clone}
+    CCACHE_NOHASHDIR=1
+    CCACHE_DEPEND=1
+    CCACHE_INODECACHE=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    ${CCACHE_PROGRAM})
+  option_default(CMAKE_C_COMPILER_LAUNCHER STRING "${launcher}")
+  option_default(CMAKE_CXX_COMPILER_LAUNCHER STRING "${launcher}")
+endif()

@@ -1,0 +1,9 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+# Included by upstream's project() call (CMAKE_PROJECT_MySQL_INCLUDE), before upstream reads its version.
+
+# SELECT @@version: 9.7.4-redstart, with upstream's own suffixes (-debug, -asan) after it.
+set(MYSQL_SERVER_SUFFIX "-redstart")
+# SELECT @@version_comment.
+set(COMPILATION_COMMENT_SERVER "Redstart, a fork of MySQL - GPL")
+
+include(${CMAKE_CURRENT_LIST_DIR}/build_speed.cmake)

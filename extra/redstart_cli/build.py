@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Configuring and building a preset from build/source into build/<preset>."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from redstart_cli import ninja
+from redstart_cli.console import Meter, RedstartError, duration, say
+from redstart_cli.disk import PRESET_BYTES, Need, check_space
+from redstart_cli.layout import Layout
+from redstart_cli.locks import exclusive
+from redstart_cli.process import Tail, run_logged, tied
+from redstart_cli.source import ensure_source, space_needed
+
+# What `up` and `sql` need, and the tools an administrator expects beside the server.
+SERVER_TARGETS = (
+    "mysqld",
+    "mysql",
+    "mysqladmin",
+    "mysqldump",
+    "component_keyring_file",
+)
+
+# Differences between the presets; what they share stands in cmake/options.cmake.
+PRESET_OPTIONS = {
+    "release": ["-DCMAKE_BUILD_TYPE=Release"],
+    "debug": ["-DCMAKE_BUILD_TYPE=Debug", "-DWITH_DEBUG=ON"],
+    "asan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DWITH_ASAN=ON"],
+}
+
+# Memory that one compiler process may take at its peak.
+_COMPILER_BYTES = 1_500_000_000
+# Lines of output shown from the first failed step on.
+_FAILURE_LINES = 60
+
+
+def lock_path(layout: Layout) -> Path:
+    """Held while build/upstream, build/source or a build tree changes."""
+    return layout.build / "lock"
+
+
+def _jobs() -> int:
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(cores, memory // _COMPILER_BYTES))
+
+
+def _check_build_space(layout: Layout, preset: str, version: str | None, checkout: Path | None) -> None:
+    """Everything that this build will still take, before its first step."""
+    needs = space_needed(layout, version, checkout)
+    if not (layout.preset(preset) / "configured").is_file():
+        needs.append(Need(layout.build, PRESET_BYTES[preset], f"build tree {preset}"))
+    check_space(needs)
+
+
+def _configure_command(layout: Layout, preset: str) -> list[str]:
+    return [
+        "cmake",
+        "--fresh",
+        "-G",
+        "Ninja",
+        "-S",
+        str(layout.source),
+        "-B",
+        str(layout.preset(preset)),
+        "-C",
+        str(layout.repo / "cmake/options.cmake"),
+        f"-DCMAKE_PROJECT_MySQL_INCLUDE={layout.repo / 'cmake/project_hook.cmake'}",
+        *PRESET_OPTIONS[preset],
+    ]
+
+
+def _configure(layout: Layout, preset: str, log: Path) -> None:
+    """Run cmake if its options changed or it never finished.
+
+    Changes of cmake files that the configuration includes are seen by ninja itself.
+    """
+    command = _configure_command(layout, preset)
+    options = (layout.repo / "cmake/options.cmake").read_bytes()
+    wanted = hashlib.sha256(options + "\0".join(command).encode()).hexdigest()
+    stamp = layout.preset(preset) / "configured"
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return
+    stamp.unlink(missing_ok=True)
+    layout.preset(preset).mkdir(parents=True, exist_ok=True)
+    say(f"configuring {preset} (log: {log})")
+    tail = Tail(30)
+    if run_logged(command, log, tail.add) != 0:
+        raise RedstartError(f"cmake failed; its last lines:\n{tail.text()}\nThe whole log is {log}")
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def _compile(layout: Layout, preset: str, targets: Sequence[str], log: Path, jobs: int) -> None:
+    command = ["ninja", "-C", str(layout.preset(preset)), "-j", str(jobs)]
+    environment = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
+    tail = Tail(30)
+    # Runs cmake again if a file of the configuration changed, so that the plan below is the real one.
+    if run_logged([*command, "build.ninja"], log, tail.add, environment=environment) != 0:
+        raise RedstartError(f"cmake failed; its last lines:\n{tail.text()}\nThe whole log is {log}")
+    dry = subprocess.run(
+        tied([*command, "-n", *targets]), env=environment, capture_output=True, text=True, errors="replace"
+    )
+    if dry.returncode != 0:
+        raise RedstartError(f"ninja cannot build {' '.join(targets)}: {dry.stdout[-2000:]}{dry.stderr[-2000:]}")
+    total = ninja.planned_cost(dry.stdout)
+    failure: list[str] = []
+    done = 0.0
+    with Meter(f"building {preset}", total) as meter:
+
+        def on_line(line: str) -> None:
+            nonlocal done
+            step = ninja.parse_step(line)
+            if step is not None:
+                done += ninja.cost(step.description)
+                meter.update(done, f"step {step.number} of {step.count}")
+            if (failure or line.startswith("FAILED:")) and len(failure) < _FAILURE_LINES:
+                failure.append("  | " + line[:400])
+
+        code = run_logged([*command, *targets], log, on_line, environment=environment)
+        if code != 0:
+            raise RedstartError("the build failed:\n" + "\n".join(failure) + f"\nThe whole log is {log}")
+        if meter.elapsed_sec > 10:
+            say(f"built {preset} in {duration(meter.elapsed_sec)}")
+
+
+def build(
+    layout: Layout,
+    preset: str,
+    targets: Sequence[str] = SERVER_TARGETS,
+    version: str | None = None,
+    checkout: Path | None = None,
+    jobs: int | None = None,
+) -> str:
+    """Bring build/<preset> up to date; returns the upstream version it is built from.
+
+    A killed call leaves trees from which the next one goes on. With no targets, only configures.
+    """
+    with exclusive(lock_path(layout), str(layout.build)):
+        _check_build_space(layout, preset, version, checkout)
+        upstream = ensure_source(layout, version, checkout)
+        log = layout.build / f"{preset}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("", encoding="utf-8")
+        _configure(layout, preset, log)
+        if targets:
+            _compile(layout, preset, targets, log, jobs or _jobs())
+        return upstream.version

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The commands of ./redstart."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from redstart_cli import build as builds
+from redstart_cli import server, source, testing
+from redstart_cli.console import RedstartError, error, say
+from redstart_cli.layout import PRESETS, this_layout
+from redstart_cli.locks import exclusive
+
+# For commands whose arguments belong to another program.
+_PASS_ON: dict[str, Any] = {
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,
+    "help_option_names": [],
+}
+
+
+def _upstream_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--upstream and --source, for every command that may have to make the source tree."""
+    folder = click.Path(exists=True, file_okay=False, path_type=Path)
+    command = click.option(
+        "--source",
+        "checkout",
+        type=folder,
+        envvar="MYSQL_SOURCE",
+        help="A MySQL source tree to use instead of the package; it is only read. Also MYSQL_SOURCE.",
+    )(command)
+    return click.option("--upstream", "version", metavar="VERSION", help="A release of cmake/upstream.json.")(command)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Redstart: a fork of MySQL as an overlay over the upstream source."""
+
+
+@cli.command(name="source")
+@click.option("--check", metavar="VERSION|DIR", help="Only show where each edit lands, or why not.")
+@_upstream_options
+def source_command(check: str | None, version: str | None, checkout: Path | None) -> None:
+    """Fetch the upstream source and apply Redstart's edits (build/source)."""
+    layout = this_layout()
+    with exclusive(builds.lock_path(layout), str(layout.build)):
+        if check is not None:
+            if not source.check_edits(layout, check):
+                sys.exit(1)
+            return
+        upstream = source.ensure_source(layout, version, checkout)
+    say(f"{layout.source} is MySQL {upstream.version} with Redstart's edits")
+
+
+@cli.command()
+@click.argument("preset", type=click.Choice(PRESETS), default="release")
+@click.option("--target", "targets", multiple=True, help="What to build; default: the server and its clients.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Compilers at a time; default: one per core.")
+@click.option("--configure-only", is_flag=True, help="Stop before building.")
+@_upstream_options
+def build(
+    preset: str,
+    targets: tuple[str, ...],
+    jobs: int | None,
+    configure_only: bool,
+    version: str | None,
+    checkout: Path | None,
+) -> None:
+    """Build a preset: release, debug or asan (build/PRESET)."""
+    layout = this_layout()
+    wanted = () if configure_only else targets or builds.SERVER_TARGETS
+    builds.build(layout, preset, wanted, version, checkout, jobs)
+    say(f"{layout.preset(preset)} is up to date")
+
+
+@cli.command()
+@click.option("--datadir", type=click.Path(path_type=Path), help="Default: build/run.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Default: the first free one from 3306 on.")
+@click.option("--preset", type=click.Choice(PRESETS), default="release", show_default=True)
+@_upstream_options
+@click.argument("mysqld_options", nargs=-1, type=click.UNPROCESSED)
+def up(
+    datadir: Path | None,
+    port: int | None,
+    preset: str,
+    version: str | None,
+    checkout: Path | None,
+    mysqld_options: tuple[str, ...],
+) -> None:
+    """Build if needed, initialise, start the server and say how to connect.
+
+    Options of mysqld follow after --.
+    """
+    layout = this_layout()
+    with exclusive(layout.build / "run.lock", "the server of this clone"):
+        running = server.read_state(layout)
+        if running is not None:
+            server.check_same(running, datadir, port, mysqld_options)
+            say(f"already running (process {running.pid})")
+            server.describe(layout, running)
+            return
+        built = builds.build(layout, preset, builds.SERVER_TARGETS, version, checkout)
+        server.up(layout, preset, built, datadir or layout.run, port, mysqld_options)
+
+
+@cli.command()
+def down() -> None:
+    """Stop the server that `up` started."""
+    server.down(this_layout())
+
+
+@cli.command(context_settings=_PASS_ON)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def sql(arguments: tuple[str, ...]) -> None:
+    """Open the mysql client on the running server; arguments and stdin are passed on."""
+    server.sql(this_layout(), arguments)
+
+
+@cli.command()
+@click.argument("level", type=click.Choice(["all", *testing.LEVELS]), default="all")
+@_upstream_options
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def test(level: str, version: str | None, checkout: Path | None, arguments: tuple[str, ...]) -> None:
+    """Build what the tests need and run them.
+
+    Arguments after -- go to the level's runner: pytest, the GoogleTest programs, or MTR, where test
+    names replace the list.
+    """
+    if level == "all" and arguments:
+        raise click.UsageError("arguments need a level: ./redstart test mtr -- innodb.create_tablespace")
+    names = list(testing.LEVELS) if level == "all" else [level]
+    if not testing.run_levels(this_layout(), names, version, checkout, arguments):
+        sys.exit(1)
+
+
+@cli.command(context_settings=_PASS_ON)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure (see ./redstart bench --help)."""
+    from bench.cli import main as bench_main
+
+    bench_main.main(args=list(arguments), prog_name="redstart bench")
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run a command; errors end in one message and exit code 1."""
+    os.umask(0o022)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        cli(prog_name="redstart", standalone_mode=False)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(problem.exit_code)
+    except RedstartError as problem:
+        error(str(problem))
+        sys.exit(1)
+    except (KeyboardInterrupt, click.Abort):
+        error("interrupted; the same command goes on where it stopped")
+        sys.exit(130)

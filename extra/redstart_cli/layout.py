@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Where things are: the repository, build/ inside it, the user's cache directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PRESETS = ("release", "debug", "asan")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths of one clone. `build/` is the only folder of it that is written to."""
+
+    repo: Path
+
+    @property
+    def build(self) -> Path:
+        return self.repo / "build"
+
+    @property
+    def upstream(self) -> Path:
+        """Pristine trees, one per version."""
+        return self.build / "upstream"
+
+    @property
+    def source(self) -> Path:
+        """The patched tree."""
+        return self.build / "source"
+
+    @property
+    def source_stamp(self) -> Path:
+        """Written when `source` is complete: what it was made from."""
+        return self.build / "source.json"
+
+    def preset(self, name: str) -> Path:
+        """Build tree of a preset."""
+        return self.build / name
+
+    def binary(self, preset: str, name: str) -> Path:
+        return self.preset(preset) / "runtime_output_directory" / name
+
+    @property
+    def run(self) -> Path:
+        """Default data directory of `up`."""
+        return self.build / "run"
+
+    @property
+    def run_state(self) -> Path:
+        """The server that `up` started last."""
+        return self.build / "run.json"
+
+
+def this_layout() -> Layout:
+    """The clone that holds this file."""
+    return Layout(Path(__file__).resolve().parents[2])
+
+
+def cache_dir() -> Path:
+    """Verified downloads, shared by all clones of a user."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "redstart"

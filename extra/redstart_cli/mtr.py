@@ -1,0 +1,212 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""MySQL's test runner (mysql-test-run.pl): what to run, as whom, and what came out."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redstart_cli.console import Meter, RedstartError, say
+from redstart_cli.layout import Layout
+from redstart_cli.process import Tail, run_logged
+from redstart_cli.result import Level
+
+# Programs and components that the tests start, beside the server itself.
+TARGETS = (
+    "mysqld",
+    "mysql",
+    "mysqltest",
+    "mysqltest_safe_process",
+    "mysqladmin",
+    "mysqlcheck",
+    "mysqldump",
+    "mysqlimport",
+    "mysqlshow",
+    "mysqlslap",
+    "mysqlbinlog",
+    "mysql_secure_installation",
+    "mysql_config_editor",
+    "mysql_migrate_keyring",
+    "mysql_keyring_encryption_test",
+    "mysql_tzinfo_to_sql",
+    "mysql_client_test",
+    "my_print_defaults",
+    "myisamchk",
+    "myisampack",
+    "perror",
+    "innochecksum",
+    "ibd2sdi",
+    "component_keyring_file",
+    "component_reference_cache",
+    "component_classic_hashing",
+)
+
+# A test that fails is run once more; if it then passes it counts as passed and is named.
+_RETRY = "--retry=2"
+_RESULT = re.compile(
+    r"^\[\s*(?P<percent>\d+)%\]\s+(?P<test>\S+)(?:\s+'[^']*')?\s+(?:w\d+\s+)?\[ (?P<result>[a-z-]+) \]"
+)
+_CASE = re.compile(
+    r"<testcase name=\"(?P<name>[^\"]*)\".*?status=\"(?P<status>\w+)\".*?suitename=\"(?P<suite>[^\"]*)\""
+)
+FAILURE_LINES = 40
+
+
+# What to run
+
+
+@dataclass
+class Section:
+    """One section of mysql-test/regression.list."""
+
+    name: str
+    options: list[str] = field(default_factory=list)
+    tests: list[str] = field(default_factory=list)
+    # test -> reason and feature
+    skips: dict[str, str] = field(default_factory=dict)
+
+
+def parse_regression_list(text: str) -> list[Section]:
+    """Sections of the list of upstream tests:
+
+        options: --innodb-a --innodb-b    before any section: for all; in a section: for it only
+        [on]
+        suite.test
+        skip: suite.test why it cannot pass [feature-id]
+
+    `#` starts a comment. A skip needs a reason and the feature it belongs to.
+    """
+    sections: list[Section] = []
+    common: list[str] = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.partition("#")[0].strip()
+        if not line:
+            continue
+        where = f"regression.list, line {number}"
+        if header := re.fullmatch(r"\[([a-z0-9_-]+)\]", line):
+            if any(section.name == header[1] for section in sections):
+                raise RedstartError(f"{where}: section [{header[1]}] appears twice")
+            sections.append(Section(header[1], options=list(common)))
+        elif line.startswith("options:"):
+            (sections[-1].options if sections else common).extend(line.removeprefix("options:").split())
+        elif not sections:
+            raise RedstartError(f"{where}: {line!r} stands before any [section]")
+        elif line.startswith("skip:"):
+            skip = re.fullmatch(r"skip:\s*(\w+\.\w[\w-]*)\s+(\S.*?)\s+\[([a-z0-9-]+)\]", line)
+            if skip is None:
+                raise RedstartError(f"{where}: a skip needs a reason and a feature: skip: suite.test reason [feature]")
+            sections[-1].skips[skip[1]] = f"{skip[2]} [{skip[3]}]"
+        elif re.fullmatch(r"\w+\.\w[\w-]*", line):
+            if line in sections[-1].tests:
+                raise RedstartError(f"{where}: {line} appears twice in [{sections[-1].name}]")
+            sections[-1].tests.append(line)
+        else:
+            raise RedstartError(f"{where}: {line!r} is neither suite.test nor options: nor skip:")
+    return sections
+
+
+def own_tests(repo: Path) -> list[str]:
+    """Names of the MTR tests of this repository."""
+    root = repo / "mysql-test"
+    tests = [f"{path.parents[1].name}.{path.stem}" for path in root.glob("suite/*/t/*.test")]
+    tests += [f"main.{path.stem}" for path in root.glob("t/*.test")]
+    return sorted(tests)
+
+
+# As whom
+
+
+def unprivileged() -> list[str]:
+    """Prefix under which the tests run as an ordinary user.
+
+    Some tests need files that the server cannot read or write, which root always can. In a user
+    namespace root's files belong to uid 1000 and no privilege is left, whatever the clone's path.
+    """
+    if os.geteuid() != 0:
+        return []
+    prefix = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]
+    probe = subprocess.run([*prefix, "true"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        raise RedstartError(
+            "MySQL's tests must not run as root, and this system does not allow user namespaces "
+            f"({probe.stderr.strip()}). Run this command as an ordinary user."
+        )
+    return prefix
+
+
+# Running
+
+
+def parse_report(text: str) -> dict[str, list[str]]:
+    """Tests by status (pass, fail, unstable, skipped, disabled) of an --xml-report file.
+
+    Read line by line: the failure logs inside make many of these files invalid XML.
+    """
+    found: dict[str, list[str]] = {}
+    for match in _CASE.finditer(text):
+        found.setdefault(match["status"], []).append(f"{match['suite']}.{match['name']}")
+    return found
+
+
+def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: Sequence[str] = ()) -> Level:
+    """Run tests; MTR's output is in build/test/<name>.log, its data in build/mtr/<name>."""
+    level = Level(name)
+    vardir = layout.build / "mtr" / name
+    report = layout.build / "test" / f"{name}.xml"
+    log = layout.build / "test" / f"{name}.log"
+    for path in (report, log):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+    vardir.parent.mkdir(exist_ok=True)
+    command = [
+        *unprivileged(),
+        "perl",
+        "mysql-test-run.pl",
+        f"--parallel={len(os.sched_getaffinity(0))}",
+        "--force",
+        _RETRY,
+        "--report-unstable-tests",
+        "--max-test-fail=0",
+        "--nounit-tests",
+        f"--vardir={vardir}",
+        f"--xml-report={report}",
+        *options,
+        *tests,
+    ]
+    tail = Tail(FAILURE_LINES)
+    failure: Tail | None = None
+
+    with Meter(f"{name} tests", 100) as meter:
+
+        def on_line(line: str) -> None:
+            nonlocal failure
+            tail.add(line)
+            match = _RESULT.match(line)
+            if match:
+                if failure is not None:
+                    say(failure.text())
+                failure = None
+                meter.update(float(match["percent"]), match["test"])
+                if match["result"] in ("fail", "retry-fail"):
+                    failure = Tail(FAILURE_LINES)
+            if failure is not None:
+                failure.add(line)
+
+        run_logged(command, log, on_line, cwd=layout.preset(preset) / "mysql-test")
+    if failure is not None:
+        say(failure.text())
+    if not report.is_file():
+        level.problem = f"mysql-test-run.pl made no report; the end of {log}:\n{tail.text()}"
+        return level
+    found = parse_report(report.read_text(encoding="utf-8", errors="replace"))
+    level.failures = found.get("fail", [])
+    level.failed = len(level.failures)
+    level.passed = len(found.get("pass", [])) + len(found.get("unstable", []))
+    level.skipped = len(found.get("skipped", [])) + len(found.get("disabled", []))
+    for test in found.get("unstable", []):
+        say(f"  unstable: {test} failed once and passed on the second try")
+    return level

@@ -1,0 +1,377 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The development server of a clone: up, down, sql."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from redstart_cli import datadir as datadirs
+from redstart_cli.console import RedstartError, duration, say
+from redstart_cli.disk import DATADIR_BYTES, Need, check_space
+from redstart_cli.layout import Layout
+from redstart_cli.process import tied
+
+FIRST_PORT = 3306
+PORTS_TRIED = 100
+# sun_path holds 108 bytes with the closing zero.
+SOCKET_PATH_BYTES = 107
+# Seconds between lines that say that `up` or `down` still waits.
+WAIT_NOTE_SEC = 10.0
+LOG_LINES_ON_FAILURE = 20
+# Options of mysqld that `up` sets itself.
+_OWN_OPTIONS = ("--datadir", "--port", "--socket", "--log-error", "--initialize", "--basedir", "--daemonize")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that `up` started. `started_ticks` tells it from a later process with the same pid."""
+
+    pid: int
+    started_ticks: int
+    preset: str
+    datadir: str
+    port: int
+    socket: str
+    log: str
+    options: list[str]
+
+
+# Processes and ports
+
+
+def _started_ticks(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot; None if there is none or it is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def is_alive(server: Running) -> bool:
+    return _started_ticks(server.pid) == server.started_ticks
+
+
+def read_state(layout: Layout) -> Running | None:
+    """The server that `up` started last, if it still runs."""
+    try:
+        server = Running(**json.loads(layout.run_state.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return server if is_alive(server) else None
+
+
+def _write_state(layout: Layout, server: Running) -> None:
+    temporary = layout.run_state.with_suffix(".new")
+    temporary.write_text(json.dumps(dataclasses.asdict(server), indent=1) + "\n", encoding="utf-8")
+    temporary.rename(layout.run_state)
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _listening_inodes(port: int) -> set[str]:
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text(encoding="utf-8").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if int(fields[1].rpartition(":")[2], 16) == port and fields[3] == "0A":
+                inodes.add(f"socket:[{fields[9]}]")
+    return inodes
+
+
+def _open_files(process: Path) -> Iterator[str]:
+    try:
+        for link in (process / "fd").iterdir():
+            with suppress(FileNotFoundError):
+                yield os.readlink(link)
+    except OSError:
+        return
+
+
+def who_listens(port: int) -> str:
+    """`name (process pid)` of the listener on a TCP port, as far as this user may see it."""
+    inodes = _listening_inodes(port)
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and not inodes.isdisjoint(_open_files(process)):
+            with suppress(OSError):
+                return f"{(process / 'comm').read_text().strip()} (process {process.name})"
+    return "another process"
+
+
+def choose_port(wanted: int | None) -> int:
+    """The wanted port, or the first free one from 3306 on; RedstartError naming who has it."""
+    if wanted is not None:
+        if not port_is_free(wanted):
+            raise RedstartError(f"port {wanted} is in use by {who_listens(wanted)}; give another --port or none")
+        return wanted
+    for port in range(FIRST_PORT, FIRST_PORT + PORTS_TRIED):
+        if port_is_free(port):
+            return port
+    raise RedstartError(f"no free port from {FIRST_PORT} to {FIRST_PORT + PORTS_TRIED - 1}; give one: --port P")
+
+
+def _private_folder(name: str) -> Path:
+    """A folder of this user in the runtime directory, else in /tmp."""
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise RedstartError(f"{folder} belongs to another user; the socket cannot be made there")
+    return folder
+
+
+def socket_path(datadir: Path) -> Path:
+    """<datadir>.sock, or one with a short path when that is too long for a socket."""
+    path = datadir.with_name(datadir.name + ".sock")
+    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
+        return path
+    short = hashlib.sha256(os.fsencode(datadir)).hexdigest()[:12]
+    return _private_folder(f"redstart-{os.geteuid()}-{short}") / "mysqld.sock"
+
+
+# Starting
+
+
+def _check_options(options: Sequence[str]) -> None:
+    for option in options:
+        name = option.partition("=")[0].replace("_", "-")
+        if name in _OWN_OPTIONS or name.startswith("--initialize"):
+            raise RedstartError(f"{name} is set by `up` itself; use its --datadir and --port")
+
+
+def _user_options(options: Sequence[str], owner_uid: int) -> list[str]:
+    """mysqld refuses to run as root unless told so: run as the directory's owner."""
+    if os.geteuid() != 0 or any(option.startswith("--user") for option in options):
+        return []
+    name = pwd.getpwuid(owner_uid).pw_name
+    if name != "root":
+        raise RedstartError(
+            f"the data directory belongs to {name}; run this command as {name}, or say as whom the server is to "
+            f"run: -- --user={name} (it must reach build/), or --user=root"
+        )
+    say("running as root: mysqld gets --user=root, which is meant for a private development directory only")
+    return ["--user=root"]
+
+
+def _common_options(layout: Layout, preset: str) -> list[str]:
+    tree = layout.preset(preset)
+    return [
+        "--no-defaults",
+        f"--basedir={tree}",
+        f"--lc-messages-dir={tree / 'share'}",
+        f"--character-sets-dir={layout.source / 'share/charsets'}",
+        f"--plugin-dir={tree / 'plugin_output_directory'}",
+    ]
+
+
+def _log_tail(path: Path, offset: int) -> str:
+    with path.open("rb") as file:
+        file.seek(offset)
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return "\n".join(f"  | {line}" for line in lines[-LOG_LINES_ON_FAILURE:])
+
+
+def _initialise(mysqld: Path, common: list[str], user: list[str], target: Path, log: Path) -> None:
+    """Make a new data directory beside its place and rename it: a killed call leaves no half-made one."""
+    check_space([Need(target, DATADIR_BYTES, "data directory")])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for stale in target.parent.glob(f".{target.name}.init-*"):
+        if _started_ticks(int(stale.name.rpartition("-")[2])) is None:
+            shutil.rmtree(stale)
+    temporary = target.with_name(f".{target.name}.init-{os.getpid()}")
+    temporary.mkdir(mode=0o750)
+    say(f"initialising {target} (user root without a password)")
+    offset = log.stat().st_size if log.exists() else 0
+    try:
+        with log.open("ab") as output:
+            command: list[str | Path] = [mysqld, *common, *user, "--initialize-insecure", f"--datadir={temporary}"]
+            code = subprocess.run(
+                tied(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/"
+            ).returncode
+        if code != 0:
+            raise RedstartError(f"initialising failed; the end of {log}:\n{_log_tail(log, offset)}")
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _answers(mysqladmin: Path, server: Running) -> bool:
+    ping: list[str | Path] = [
+        mysqladmin,
+        "--no-defaults",
+        f"--socket={server.socket}",
+        "--user=root",
+        "--connect-timeout=5",
+        "ping",
+    ]
+    return subprocess.run(ping, capture_output=True).returncode == 0
+
+
+def _show_phases(text: str) -> None:
+    """Lines of the error log without time, thread and subsystem: `InnoDB initialization has ended.`"""
+    for line in text.splitlines():
+        parts = line.split("] ")
+        say("  " + (parts[-1] if len(parts) >= 4 else line))
+
+
+def _wait_until_up(layout: Layout, server: Running, log_offset: int) -> None:
+    """Wait as long as the process lives: a recovery may take hours."""
+    log = Path(server.log)
+    begin = last_note = time.monotonic()
+    shown = log_offset
+    mysqladmin = layout.binary(server.preset, "mysqladmin")
+    while True:
+        up = Path(server.socket).exists() and _answers(mysqladmin, server)
+        with log.open("rb") as file:
+            file.seek(shown)
+            text = file.read()
+        complete = text[: text.rfind(b"\n") + 1]
+        shown += len(complete)
+        _show_phases(complete.decode("utf-8", "replace"))
+        if up:
+            say(f"answers after {time.monotonic() - begin:.1f} s")
+            return
+        if not is_alive(server):
+            raise RedstartError(f"mysqld ended before it answered; the end of {log}:\n{_log_tail(log, log_offset)}")
+        if complete:
+            last_note = time.monotonic()
+        elif time.monotonic() - last_note >= WAIT_NOTE_SEC:
+            last_note = time.monotonic()
+            say(f"  still starting after {duration(last_note - begin)} (./redstart down stops it)")
+        time.sleep(0.1)
+
+
+def describe(layout: Layout, server: Running) -> None:
+    """How to connect."""
+    if os.readlink(f"/proc/{server.pid}/exe").endswith(" (deleted)"):
+        say("the server was built anew since it started; to run the new one: ./redstart down, ./redstart up")
+    client = layout.binary(server.preset, "mysql")
+    say("connect:   ./redstart sql")
+    say(f"           {shlex.join([str(client), '--user=root', f'--socket={server.socket}'])}")
+    say(f"port:      {server.port} (address 127.0.0.1, unless mysqld options say otherwise)")
+    say(f"socket:    {server.socket}")
+    say(f"data:      {server.datadir}")
+    say(f"error log: {server.log}")
+    say("stop:      ./redstart down")
+
+
+def up(layout: Layout, preset: str, version: str, datadir: Path, port: int | None, options: Sequence[str]) -> None:
+    """Start the built server on `datadir`, which is initialised if it is new or empty."""
+    _check_options(options)
+    datadir = Path(os.path.abspath(datadir))
+    found = datadirs.inspect(datadir)
+    note = datadirs.check_version(found, datadirs.parse_version(version))
+    if note:
+        say(note)
+    port = choose_port(port)
+    mysqld = layout.binary(preset, "mysqld")
+    common = _common_options(layout, preset)
+    log = datadir.with_name(datadir.name + ".log")
+    is_new = found.kind is datadirs.Kind.NEW
+    user = _user_options(options, os.geteuid() if is_new else datadir.stat().st_uid)
+    if is_new:
+        _initialise(mysqld, common, user, datadir, log)
+
+    socket_file = socket_path(datadir)
+    command = [
+        mysqld,
+        *common,
+        *user,
+        f"--datadir={datadir}",
+        f"--port={port}",
+        f"--socket={socket_file}",
+        "--bind-address=127.0.0.1",
+        *options,
+    ]
+    with log.open("ab") as output:
+        offset = output.tell()
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            start_new_session=True,
+        )
+    started = _started_ticks(process.pid)
+    if started is None:
+        raise RedstartError(f"mysqld ended at once; the end of {log}:\n{_log_tail(log, offset)}")
+    server = Running(process.pid, started, preset, str(datadir), port, str(socket_file), str(log), list(options))
+    _write_state(layout, server)
+    say(f"starting mysqld {version} (process {process.pid})")
+    _wait_until_up(layout, server, offset)
+    describe(layout, server)
+
+
+def check_same(running: Running, datadir: Path | None, port: int | None, options: Sequence[str]) -> None:
+    """RedstartError if `up` is asked for another server than the one that runs."""
+    differs = []
+    if datadir is not None and os.path.abspath(datadir) != running.datadir:
+        differs.append(f"data directory {running.datadir}")
+    if port is not None and port != running.port:
+        differs.append(f"port {running.port}")
+    if options and list(options) != running.options:
+        differs.append(f"options {shlex.join(running.options) or '(none)'}")
+    if differs:
+        raise RedstartError(
+            f"a server of this clone already runs with {', '.join(differs)} (process {running.pid}); "
+            "stop it first: ./redstart down"
+        )
+
+
+# Stopping and connecting
+
+
+def down(layout: Layout) -> None:
+    """Ask the server to shut down and wait until it has; it is never killed."""
+    server = read_state(layout)
+    if server is None:
+        say("no server of this clone is running")
+        return
+    say(f"stopping mysqld (process {server.pid}, data {server.datadir})")
+    os.kill(server.pid, signal.SIGTERM)
+    begin = last_note = time.monotonic()
+    while is_alive(server):
+        if time.monotonic() - last_note >= WAIT_NOTE_SEC:
+            last_note = time.monotonic()
+            say(f"  still shutting down after {duration(last_note - begin)} (error log: {server.log})")
+        time.sleep(0.05)
+    layout.run_state.unlink(missing_ok=True)
+    say(f"stopped after {time.monotonic() - begin:.1f} s")
+
+
+def sql(layout: Layout, arguments: Sequence[str]) -> None:
+    """Become the mysql client, connected to the running server."""
+    server = read_state(layout)
+    if server is None:
+        raise RedstartError("no server of this clone is running; start one: ./redstart up")
+    client = str(layout.binary(server.preset, "mysql"))
+    os.execv(client, [client, "--no-defaults", "--user=root", f"--socket={server.socket}", *arguments])

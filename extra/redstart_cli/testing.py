@@ -1,0 +1,251 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""./redstart test: the levels and their sum."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from redstart_cli import mtr
+from redstart_cli.apt import GoneError
+from redstart_cli.build import SERVER_TARGETS, build, lock_path
+from redstart_cli.console import RedstartError, duration, error, say, warn
+from redstart_cli.disk import TEST_BYTES, Need, check_space
+from redstart_cli.layout import Layout
+from redstart_cli.locks import exclusive
+from redstart_cli.process import module_environment, run_module, tied
+from redstart_cli.result import Level
+from redstart_cli.upstream import Upstream, pristine, read_pins
+
+PRESET = "release"
+# One GoogleTest program; they take seconds.
+UNIT_TIMEOUT_SEC = 600
+_PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests")
+_PYTEST_NO_TESTS = 5
+
+
+class Tester:
+    """Runs levels against one clone."""
+
+    def __init__(self, layout: Layout, version: str | None, checkout: Path | None, arguments: Sequence[str]) -> None:
+        self._layout = layout
+        self._version = version
+        self._checkout = checkout
+        self._arguments = list(arguments)
+        self._output = layout.build / "test"
+
+    def _build(self, targets: Sequence[str]) -> None:
+        build(self._layout, PRESET, list(dict.fromkeys(targets)), self._version, self._checkout)
+
+    # overlay
+
+    def overlay(self) -> Level:
+        """pytest of the engine, of this package and of the bench; copied-lines and golden checks."""
+        level = Level("overlay")
+        upstreams = self._upstreams(level)
+        trees = {"REDSTART_UPSTREAM_" + found.version.replace(".", "_"): str(found.tree) for found in upstreams}
+        for folder in _PYTEST_FOLDERS:
+            if (self._layout.repo / folder).is_dir():
+                level.add(self._pytest(folder, trees))
+        if self._arguments:
+            return level
+        for upstream in upstreams:
+            if not upstream.is_checkout:
+                level.add(self._overlay_check("golden", upstream))
+        level.add(self._overlay_check("copied", upstreams[0]))
+        return level
+
+    def _upstreams(self, level: Level) -> list[Upstream]:
+        """The tree that is worked on, then the other pinned releases as far as the archive has them."""
+        with exclusive(lock_path(self._layout), str(self._layout.build)):
+            found = [pristine(self._layout, self._version, self._checkout)]
+            _, releases = read_pins(self._layout.repo)
+            for version in releases:
+                if version == found[0].version:
+                    continue
+                try:
+                    found.append(pristine(self._layout, version))
+                except GoneError as problem:
+                    warn(f"overlay golden {version} is skipped, the archive no longer has the release: {problem}")
+                    level.skipped += 1
+        return found
+
+    def _pytest(self, folder: str, environment: dict[str, str]) -> Level:
+        level = Level(f"pytest {folder}")
+        self._output.mkdir(parents=True, exist_ok=True)
+        report = self._output / (folder.replace("/", "-") + ".xml")
+        report.unlink(missing_ok=True)
+        say(level.name)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", folder]
+        code = subprocess.run(
+            tied([*command, *self._arguments]),
+            cwd=self._layout.repo,
+            env=module_environment(self._layout.repo) | environment,
+            stdin=subprocess.DEVNULL,
+        ).returncode
+        if code == _PYTEST_NO_TESTS and self._arguments:
+            return level
+        if report.is_file():
+            count_pytest(report, level)
+        if code != 0 and level.failed == 0:
+            level.problem = f"pytest ended with {code}"
+        return level
+
+    def _overlay_check(self, check: str, upstream: Upstream) -> Level:
+        name = f"overlay {check} {upstream.version}"
+        level = Level(name)
+        say(name)
+        arguments: list[str | Path] = ["overlay", check, "--repo", self._layout.repo, "--upstream", upstream.tree]
+        if check == "golden":
+            arguments += ["--version", upstream.version]
+        if run_module(self._layout.repo, *arguments) == 0:
+            level.passed = 1
+        else:
+            level.failed = 1
+            level.failures = [name]
+        return level
+
+    # unit
+
+    def unit(self) -> Level:
+        """The GoogleTest programs of this repository."""
+        level = Level("unit")
+        stems = unit_programs(self._layout.repo)
+        if not stems:
+            return level
+        self._build([*SERVER_TARGETS, *stems])
+        for stem in stems:
+            level.add(self._run_unit(stem))
+        return level
+
+    def _run_unit(self, stem: str) -> Level:
+        level = Level(stem)
+        report = self._output / f"{stem}.json"
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)
+        program = self._layout.binary(PRESET, stem)
+        command = [str(program), f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
+        try:
+            result = subprocess.run(
+                tied(command),
+                cwd=self._output,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=UNIT_TIMEOUT_SEC,
+            )
+            code, output = result.returncode, result.stdout
+        except subprocess.TimeoutExpired:
+            level.problem = f"{stem} did not end within {UNIT_TIMEOUT_SEC} s"
+            return level
+        if report.is_file():
+            count_gtest(report, level)
+        if code != 0:
+            say("\n".join(f"  | {line}" for line in output.splitlines()[-mtr.FAILURE_LINES :]))
+            if level.failed == 0:
+                level.problem = f"{stem} ended with {code}"
+        return level
+
+    # mtr, regression
+
+    def mtr(self) -> Level:
+        """The MTR tests of this repository, or what the arguments say."""
+        tests = mtr.own_tests(self._layout.repo)
+        if not tests and not self._arguments:
+            return Level("mtr")
+        return self._run_mtr("mtr", [] if self._arguments else tests, self._arguments)
+
+    def regression(self) -> Level:
+        """Upstream tests of mysql-test/regression.list, each section with its options."""
+        level = Level("regression")
+        path = self._layout.repo / "mysql-test/regression.list"
+        if not path.is_file():
+            level.problem = f"{path} is missing"
+            return level
+        for section in mtr.parse_regression_list(path.read_text(encoding="utf-8")):
+            for test, reason in section.skips.items():
+                say(f"  skipped: {test}: {reason}")
+            level.skipped += len(section.skips)
+            tests = [test for test in section.tests if test not in section.skips]
+            if tests:
+                options = [f"--mysqld={option}" for option in section.options]
+                level.add(self._run_mtr(f"regression-{section.name}", tests, [*options, *self._arguments]))
+        return level
+
+    def _run_mtr(self, name: str, tests: Sequence[str], options: Sequence[str]) -> Level:
+        mtr.unprivileged()
+        check_space([Need(self._layout.build, TEST_BYTES, "test data")])
+        self._build([*SERVER_TARGETS, *mtr.TARGETS])
+        level = mtr.run(self._layout, PRESET, name, tests, options)
+        say(f"  {name}: {level.counts()}")
+        return level
+
+
+def unit_programs(repo: Path) -> list[str]:
+    """Stems of the GoogleTest sources, which are also the names of targets and programs."""
+    return sorted(path.stem for path in (repo / "unittest/gunit/innodb").glob("*-t.cc"))
+
+
+def count_pytest(report: Path, level: Level) -> None:
+    """Add the outcome of a JUnit file."""
+    for case in xml.parse(report).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            level.failed += 1
+            level.failures.append(f"{case.get('classname')}.{case.get('name')}")
+        elif case.find("skipped") is not None:
+            level.skipped += 1
+        else:
+            level.passed += 1
+
+
+def count_gtest(report: Path, level: Level) -> None:
+    """Add the outcome of a GoogleTest JSON file; disabled tests count as skipped."""
+    data = json.loads(report.read_text(encoding="utf-8"))
+    for suite in data["testsuites"]:
+        for case in suite["testsuite"]:
+            if case.get("failures"):
+                level.failed += 1
+                level.failures.append(f"{level.name} {suite['name']}.{case['name']}")
+            elif case.get("result") == "COMPLETED":
+                level.passed += 1
+            else:
+                level.skipped += 1
+
+
+LEVELS: dict[str, Callable[[Tester], Level]] = {
+    "overlay": Tester.overlay,
+    "unit": Tester.unit,
+    "mtr": Tester.mtr,
+    "regression": Tester.regression,
+}
+
+
+def run_levels(
+    layout: Layout, names: Sequence[str], version: str | None, checkout: Path | None, arguments: Sequence[str]
+) -> bool:
+    """Run levels, print each subtotal and the closing sum; True if nothing failed."""
+    tester = Tester(layout, version, checkout, arguments)
+    total = Level("total")
+    with exclusive(layout.build / "test.lock", f"the test data of {layout.build}"):
+        for name in names:
+            say(f"== {name}")
+            begin = time.monotonic()
+            try:
+                level = LEVELS[name](tester)
+            except RedstartError as problem:
+                level = Level(name, problem=str(problem))
+            if level.problem:
+                error(f"{name}: {level.problem}")
+            say(f"== {name}: {level.counts()} in {duration(time.monotonic() - begin)}")
+            total.add(level)
+    for failure in total.failures:
+        say(f"failed: {failure}")
+    say(total.counts())
+    return total.failed == 0

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Configure and build with a fake cmake and a fake ninja."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from redstart_cli import build as builds
+from redstart_cli import disk
+from redstart_cli.console import RedstartError
+from redstart_cli.layout import Layout
+from redstart_cli.tests.conftest import Program
+from redstart_cli.upstream import Upstream
+
+CMAKE = """#!/bin/sh
+echo cmake >>"$CALLS"
+[ -z "$CMAKE_FAILS" ] || { echo "CMake Error: no compiler"; exit 1; }
+"""
+NINJA = """#!/bin/sh
+case " $* " in
+  *" build.ninja "*) exit ;;
+  *" -n "*) echo "[1/2] Building CXX object sql/a.cc.o"; echo "[2/2] Linking CXX executable mysqld"; exit ;;
+esac
+echo "ninja $*" >>"$CALLS"
+echo "[1/2] Building CXX object sql/a.cc.o"
+[ -z "$NINJA_FAILS" ] || {
+  echo "FAILED: sql/a.cc.o"; echo "a.cc:1: error: expected ';'"; echo "ninja: build stopped"; exit 1; }
+echo "[2/2] Linking CXX executable mysqld"
+"""
+
+
+@pytest.fixture
+def calls(layout: Layout, tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program("cmake", CMAKE)
+    program("ninja", NINJA)
+    path = tmp_path / "calls"
+    monkeypatch.setenv("CALLS", str(path))
+    (layout.repo / "cmake/options.cmake").write_text("set(A 1)\n")
+    monkeypatch.setattr(builds, "space_needed", lambda *_: [])
+    monkeypatch.setattr(builds, "ensure_source", lambda *_: Upstream("9.7.4", layout.upstream / "9.7.4"))
+    return path
+
+
+def read(calls: Path) -> list[str]:
+    """Names of the programs called since the last read."""
+    lines = calls.read_text().splitlines() if calls.exists() else []
+    calls.unlink(missing_ok=True)
+    return [line.split()[0] for line in lines]
+
+
+def test_configures_only_when_options_change(layout: Layout, calls: Path) -> None:
+    assert builds.build(layout, "release") == "9.7.4"
+    assert read(calls) == ["cmake", "ninja"]
+    builds.build(layout, "release")
+    assert read(calls) == ["ninja"]
+    (layout.repo / "cmake/options.cmake").write_text("set(A 2)\n")
+    builds.build(layout, "release")
+    assert read(calls) == ["cmake", "ninja"]
+
+
+def test_configure_only(layout: Layout, calls: Path) -> None:
+    builds.build(layout, "debug", targets=())
+    assert read(calls) == ["cmake"]
+
+
+def test_failed_configuration_shows_its_end_and_is_repeated(
+    layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CMAKE_FAILS", "1")
+    with pytest.raises(RedstartError, match=r"cmake failed(.|\n)*no compiler(.|\n)*release\.log"):
+        builds.build(layout, "release")
+    monkeypatch.delenv("CMAKE_FAILS")
+    builds.build(layout, "release")
+    assert read(calls) == ["cmake", "cmake", "ninja"]
+
+
+def test_failed_build_shows_the_failure_and_goes_on_next_time(
+    layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NINJA_FAILS", "1")
+    with pytest.raises(RedstartError, match=r"FAILED: sql/a.cc.o(.|\n)*expected ';'") as caught:
+        builds.build(layout, "release")
+    assert "[1/2]" not in str(caught.value)
+    assert "[1/2]" in (layout.build / "release.log").read_text()
+    monkeypatch.delenv("NINJA_FAILS")
+    builds.build(layout, "release")
+    assert read(calls) == ["cmake", "ninja", "ninja"]
+
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def test_too_little_disk_is_said_before_anything_starts(
+    layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "disk_usage", lambda path: Usage(10**9, 0, 10**9))
+    with pytest.raises(RedstartError, match="too little disk space: .* needed .build tree release .* available"):
+        builds.build(layout, "release")
+    assert read(calls) == []

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The command line as the user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from redstart_cli import build as builds
+from redstart_cli import cli, server, testing
+from redstart_cli.layout import Layout
+
+
+@pytest.fixture
+def seen(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the commands were asked for."""
+    found: dict[str, Any] = {}
+    monkeypatch.setattr(cli, "this_layout", lambda: layout)
+    monkeypatch.setattr(builds, "build", lambda *arguments: found.update(build=arguments[1:]) or "9.7.4")
+    monkeypatch.setattr(server, "up", lambda *arguments: found.update(up=arguments[1:]))
+    monkeypatch.setattr(server, "sql", lambda layout, arguments: found.update(sql=arguments))
+    monkeypatch.setattr(testing, "run_levels", lambda *arguments: found.update(test=arguments[1:]) or True)
+    return found
+
+
+def call(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.cli, arguments)
+
+
+def test_up(layout: Layout, seen: dict[str, Any]) -> None:
+    assert call("up").exit_code == 0
+    assert seen["up"] == ("release", "9.7.4", layout.run, None, ())
+    call("up", "--datadir", "d", "--port", "3400", "--", "--innodb-x=1", "--user=me")
+    assert seen["up"] == ("release", "9.7.4", Path("d"), 3400, ("--innodb-x=1", "--user=me"))
+
+
+def test_build(seen: dict[str, Any]) -> None:
+    assert call("build").exit_code == 0
+    assert seen["build"][:2] == ("release", builds.SERVER_TARGETS)
+    call("build", "debug", "--target", "mysqld", "--jobs", "3")
+    assert seen["build"] == ("debug", ("mysqld",), None, None, 3)
+    call("build", "asan", "--configure-only")
+    assert seen["build"][:2] == ("asan", ())
+    assert call("build", "fast").exit_code == 2
+
+
+def test_source_from_the_environment(seen: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MYSQL_SOURCE", str(tmp_path))
+    call("build")
+    assert seen["build"][3] == tmp_path
+    monkeypatch.setenv("MYSQL_SOURCE", str(tmp_path / "none"))
+    assert call("build").exit_code == 2
+
+
+def test_sql_passes_everything_on(seen: dict[str, Any]) -> None:
+    assert call("sql", "-e", "select 1", "--table", "--help").exit_code == 0
+    assert seen["sql"] == ("-e", "select 1", "--table", "--help")
+
+
+def test_test(seen: dict[str, Any]) -> None:
+    call("test")
+    assert seen["test"][0] == ["overlay", "unit", "mtr", "regression"]
+    call("test", "mtr", "--upstream", "9.7.2", "--", "--record", "innodb.a")
+    assert seen["test"] == (["mtr"], "9.7.2", None, ("--record", "innodb.a"))
+    assert call("test", "--", "innodb.a").exit_code == 2
+
+
+def test_errors_are_one_message(
+    seen: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, code, words in ((["build", "fast"], 2, "'fast' is not one of"), (["down"], 0, "")):
+        monkeypatch.setattr("sys.argv", ["redstart", *arguments])
+        try:
+            cli.main()
+            found = 0
+        except SystemExit as ended:
+            found = int(ended.code or 0)
+        captured = capsys.readouterr()
+        assert found == code and words in captured.err and "Traceback" not in captured.err
