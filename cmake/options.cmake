@@ -38,22 +38,15 @@ option_default(WITH_LD STRING lld)
 option_default(CMAKE_C_FLAGS_RELEASE STRING "-O3 -DNDEBUG -g0")
 option_default(CMAKE_CXX_FLAGS_RELEASE STRING "-O3 -DNDEBUG -g0")
 
-# Precompiled headers and unity sources.
+# The server's name, precompiled headers and unity sources.
 option_default(CMAKE_PROJECT_MySQL_INCLUDE FILEPATH
-  "${CMAKE_CURRENT_LIST_DIR}/build_speed.cmake")
+  "${CMAKE_CURRENT_LIST_DIR}/project_hook.cmake")
 
-# Compiler cache, shared by clones at any path.  What each setting is for is
-# explained in docs/build-speed.md.
+# Compiler cache, shared by clones at any path: see ccache-launcher.
 find_program(CCACHE_PROGRAM ccache)
 mark_as_advanced(CCACHE_PROGRAM)
 if(CCACHE_PROGRAM)
-  set(launcher env
-    CCACHE_BASEDIR=${clone}
-    CCACHE_NOHASHDIR=1
-    CCACHE_DEPEND=1
-    CCACHE_INODECACHE=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-    ${CCACHE_PROGRAM})
+  set(launcher "${CMAKE_CURRENT_LIST_DIR}/ccache-launcher" ${clone} ${CCACHE_PROGRAM})
   option_default(CMAKE_C_COMPILER_LAUNCHER STRING "${launcher}")
   option_default(CMAKE_CXX_COMPILER_LAUNCHER STRING "${launcher}")
 endif()

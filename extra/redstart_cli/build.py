@@ -70,7 +70,6 @@ def _configure_command(layout: Layout, preset: str) -> list[str]:
         str(layout.preset(preset)),
         "-C",
         str(layout.repo / "cmake/options.cmake"),
-        f"-DCMAKE_PROJECT_MySQL_INCLUDE={layout.repo / 'cmake/project_hook.cmake'}",
         *PRESET_OPTIONS[preset],
     ]
 
