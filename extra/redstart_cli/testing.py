@@ -71,7 +71,7 @@ class Tester:
                 try:
                     found.append(pristine(self._layout, version))
                 except GoneError as problem:
-                    warn(f"overlay golden {version} is skipped, the archive no longer has the release: {problem}")
+                    warn(f"overlay golden {version} is skipped: {problem}")
                     level.skipped += 1
         return found
 

@@ -292,7 +292,10 @@ def pristine(layout: Layout, version: str | None = None, checkout: Path | None =
             raise RedstartError(f"{checkout} holds {found}, not {version}")
         return Upstream(found, checkout, is_checkout=True)
     if version is not None:
-        return Upstream(version, _make_tree(layout, release_pin(layout, version)))
+        try:
+            return Upstream(version, _make_tree(layout, release_pin(layout, version)))
+        except apt.GoneError as problem:
+            raise apt.GoneError(f"the archive no longer has {version} ({problem})") from problem
 
     default, releases = read_pins(layout.repo)
     remembered = layout.upstream / f"instead-of-{default}"

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import namedtuple
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,28 @@ def test_meter_writes_lines_with_an_estimate(
         now += 1
         meter.update(60)
     assert capsys.readouterr().out == "  building: 25 %, 31 s gone, about 1 min 33 s left, step 3 of 9\n"
+
+
+def test_children_end_with_this_process(tmp_path: Path) -> None:
+    repo = Path(__file__).resolve().parents[3]
+    script = (
+        "import pathlib, sys; from redstart_cli.process import run_logged\n"
+        "show = lambda line: print(line, flush=True)\n"
+        "run_logged(['sh', '-c', 'echo $$; exec sleep 60'], pathlib.Path(sys.argv[1]), show)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "log")],
+        env=module_environment(repo),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    child = Path("/proc") / process.stdout.readline().strip()
+    assert child.exists()
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    with suppress(FileNotFoundError):
+        while "State:\tZ" not in (child / "status").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)

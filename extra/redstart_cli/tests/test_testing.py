@@ -79,6 +79,9 @@ REPORT = """\
     <testcase name="e" status="unstable" time="3" suitename="innodb" >
     </testcase>
   </testsuite>
+  <testsuite name="shutdown_report" tests="1" failures="0" disabled="0" skipped="0" errors="0" time="0">
+    <testcase name="" status="pass" time="0" suitename="shutdown_report" />
+  </testsuite>
 </testsuites>
 """
 # Stands in for mysql-test-run.pl (which perl runs): prints like it and copies the report.

@@ -1,0 +1,344 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The command line: `./redstart bench NAME`."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+from rich.console import Console
+
+from bench import latency, report, results
+from bench.context import Context
+from bench.errors import BenchError, Unavailable
+from bench.experiments import ddl, fileio, oltp, startup, undo
+from bench.html import html
+from bench.layout import Layout, default_layout, default_mysqld, take_lock
+from bench.profiles import PROFILES, open_volume, volume_facts
+from bench.roots import remove_root
+from bench.subjects import (
+    DDL_SUBJECTS,
+    OLTP_SUBJECTS,
+    STARTUP_SUBJECTS,
+    UNDO_SUBJECTS,
+    check_names,
+)
+from bench.tables import Tables
+from bench.ui import Ui
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NARROWEST = 120
+
+Experiment = Callable[[Context], None]
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """Ends the bench in an orderly way; further signals do not disturb the taking down."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Turns our errors, Ctrl-C and a full disk into a message and exit code 1."""
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.ClickException("interrupted; servers are stopped, limits removed") from None
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        place = f": {error.filename}" if error.filename else ""
+        raise click.ClickException(f"{error.strerror or error}{place}") from error
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options that every experiment has."""
+
+    profile: str
+    rounds: int
+    subjects: tuple[str, ...]
+    json_path: Path | None
+    markdown_path: Path | None
+    html_path: Path | None
+    mysqld: Path | None
+    timeout_sec: int
+
+
+def _split(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+def _numbers(
+    context: click.Context, option: click.Parameter, value: str
+) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers") from None
+    if any(number < 1 for number in found):
+        raise click.BadParameter("numbers must be 1 or more")
+    return found
+
+
+def _file(name: str, variable: str, text: str) -> Callable[..., Any]:
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option(name, variable, type=kind, help=text)
+
+
+def common_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of Settings to a command."""
+    options = (
+        click.option("--profile", type=click.Choice(list(PROFILES)), default="local",
+                     show_default=True, help="Volume to run on."),
+        click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True,
+                     help="How often each subject runs."),
+        click.option("--subjects", callback=_split,
+                     help="Comma-separated list; without it, all that can run here."),
+        _file("--json", "json_path", "Write all records to this file."),
+        _file("--markdown", "markdown_path", "Write the tables to this file."),
+        _file("--html", "html_path", "Write a report with plots to this file."),
+        click.option("--mysqld", type=click.Path(path_type=Path),
+                     help="Server to test; without it, the release build's."),
+        click.option("--timeout", "timeout_sec", type=click.IntRange(10), default=3600,
+                     show_default=True, help="Seconds after which a start has failed."),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+class _Group(click.Group):
+    """A group that remembers its arguments, for the record."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj = list(args)
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Group)
+def main() -> None:
+    """Measures restart, recovery and index builds, side by side with stock MySQL.
+
+    Everything is kept below build/bench; `clean` removes it.
+    """
+
+
+@main.command("startup")
+@click.option("--tables", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--crash", is_flag=True, help="Start after kill -9 instead of a clean shutdown.")
+@click.option("--warm/--no-warm", default=True, show_default=True,
+              help="After each cold start, start again without dropping caches.")  # fmt: skip
+@common_options
+def startup_command(tables: int, schemas: int, crash: bool, warm: bool, **common: Any) -> None:
+    """Start with many tables: time, phases, reads."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, STARTUP_SUBJECTS)
+        options = startup.Options(_tables(tables, schemas), crash, warm, settings.subjects)
+        _bench(settings, {"startup": lambda context: startup.run(context, options)})
+
+
+@main.command("undo")
+@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=4_000_000,
+              show_default=True, help="Rows that the unfinished transaction updated.")  # fmt: skip
+@common_options
+def undo_command(rows: int, **common: Any) -> None:
+    """Start after a crash in a big transaction: time to find its locks."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, UNDO_SUBJECTS)
+        _bench(settings, {"undo": lambda context: undo.run(context, rows, settings.subjects)})
+
+
+@main.command("ddl")
+@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=600_000,
+              show_default=True)  # fmt: skip
+@click.option("--buffers", callback=_numbers, default="1,16,64,256", show_default=True,
+              help="Sort buffer sizes, MiB.")  # fmt: skip
+@click.option("--threads", callback=_numbers, default="1,4", show_default=True)
+@click.option("--operations", callback=_split, default=",".join(ddl.OPERATIONS),
+              show_default=True)  # fmt: skip
+@common_options
+def ddl_command(
+    rows: int,
+    buffers: tuple[int, ...],
+    threads: tuple[int, ...],
+    operations: tuple[str, ...],
+    **common: Any,
+) -> None:
+    """Build indexes: time and temporary file I/O."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, DDL_SUBJECTS)
+        for name in operations:
+            if name not in ddl.OPERATIONS:
+                raise BenchError(f"unknown operation {name!r}; there are {', '.join(ddl.OPERATIONS)}")
+        options = ddl.Options(rows, buffers, threads, operations, settings.subjects)
+        _bench(settings, {"ddl": lambda context: ddl.run(context, options)})
+
+
+@main.command("fileio")
+@click.option("--seconds", type=click.FloatRange(1), default=5.0, show_default=True)
+@common_options
+def fileio_command(seconds: float, **common: Any) -> None:
+    """Random reads of the volume at 4, 16 and 32 KiB."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, ())
+        _bench(settings, {"fileio": lambda context: fileio.run(context, seconds)})
+
+
+@main.command("oltp")
+@click.option("--rows", type=click.IntRange(100), default=100_000, show_default=True,
+              help="Rows of each of the four tables.")  # fmt: skip
+@click.option("--threads", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--seconds", type=click.IntRange(1), default=30, show_default=True)
+@common_options
+def oltp_command(rows: int, threads: int, seconds: int, **common: Any) -> None:
+    """Throughput under sysbench: read-only, read-write, write-only."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, OLTP_SUBJECTS)
+        options = oltp.Options(rows, threads, seconds, settings.subjects)
+        _bench(settings, {"oltp": lambda context: oltp.run(context, options)})
+
+
+@main.command("all")
+@click.option("--tables", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@common_options
+def all_command(tables: int, schemas: int, **common: Any) -> None:
+    """Every experiment at its default size, each with all of its subjects."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, ())
+        size = _tables(tables, schemas)
+        clean = startup.Options(size, crash=False, warm=True, subjects=())
+        crash = startup.Options(size, crash=True, warm=False, subjects=())
+        sorts = ddl.Options(600_000, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), ())
+        load = oltp.Options(100_000, 4, 30, ())
+        _bench(
+            settings,
+            {
+                "fileio": lambda context: fileio.run(context, 5.0),
+                "startup": lambda context: startup.run(context, clean),
+                "startup --crash": lambda context: startup.run(context, crash),
+                "undo": lambda context: undo.run(context, 4_000_000, ()),
+                "ddl": lambda context: ddl.run(context, sorts),
+                "oltp": lambda context: oltp.run(context, load),
+            },
+        )
+
+
+def _tables(tables: int, schemas: int) -> Tables:
+    if schemas > tables:
+        raise BenchError(f"{schemas} schemas are more than {tables} tables")
+    return Tables(tables, schemas)
+
+
+def _bench(settings: Settings, experiments: dict[str, Experiment]) -> None:
+    """Runs experiments on a volume and writes what was measured, also after an error."""
+    for path in (settings.json_path, settings.markdown_path, settings.html_path):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise BenchError(f"there is no directory {path.absolute().parent}")
+    layout = default_layout()
+    layout.make()
+    profile = PROFILES[settings.profile]
+    document: results.Document | None = None
+    try:
+        with take_lock(layout), Ui() as ui, open_volume(layout, profile) as volume:
+            document = results.Document(
+                command_line=["./redstart", "bench", *click.get_current_context().obj],
+                profile={"name": profile.name, "what": profile.what, "verified": volume.verified},
+                volume=volume_facts(volume),
+            )
+            context = Context(
+                layout,
+                ui,
+                volume,
+                document,
+                (settings.mysqld or default_mysqld()).absolute(),
+                settings.rounds,
+                settings.timeout_sec,
+            )
+            for name, experiment in experiments.items():
+                try:
+                    experiment(context)
+                except Unavailable as error:
+                    context.skip(f"experiment {name}", error)
+    finally:
+        if document is not None and (document.runs or document.skipped):
+            _write(document, settings)
+    if not document.runs:
+        raise BenchError("nothing could be measured here")
+    if not all(run.ok for run in document.runs):
+        raise BenchError("some runs went wrong; they are listed above and not counted")
+
+
+def _write(document: results.Document, settings: Settings) -> None:
+    console = Console()
+    if console.width < NARROWEST and not console.is_terminal:
+        console.width = NARROWEST
+    for grid in report.grids(document):
+        console.print(report.terminal(grid))
+    if settings.json_path is not None:
+        results.save(document, settings.json_path)
+    _write_reports([document], settings.markdown_path, settings.html_path)
+
+
+def _write_reports(
+    documents: list[results.Document], markdown_path: Path | None, html_path: Path | None
+) -> None:
+    if markdown_path is not None:
+        markdown_path.write_text(report.markdown(documents), encoding="utf-8")
+    if html_path is not None:
+        html_path.write_text(html(documents), encoding="utf-8")
+
+
+@main.command("report")
+@click.argument("files", nargs=-1, required=True,
+                type=click.Path(path_type=Path, exists=True, dir_okay=False))  # fmt: skip
+@_file("--markdown", "markdown_path", "Write the tables to this file.")
+@_file("--html", "html_path", "Write a report with plots to this file.")
+def report_command(
+    files: tuple[Path, ...], markdown_path: Path | None, html_path: Path | None
+) -> None:
+    """Makes one report from the JSON files of several calls."""
+    with _errors():
+        if markdown_path is None and html_path is None:
+            raise BenchError("say where to write: --markdown FILE or --html FILE")
+        _write_reports([results.load(path) for path in files], markdown_path, html_path)
+
+
+@main.command("clean")
+def clean_command() -> None:
+    """Removes everything the bench keeps: data directories, roots, images, logs."""
+    with _errors():
+        layout = default_layout()
+        with take_lock(layout):
+            clean(layout)
+
+
+def clean(layout: Layout) -> None:
+    """Unmounts and removes everything below the layout's base directory."""
+    latency.sweep(layout.volumes)
+    for root in layout.roots.glob("*"):
+        remove_root(root)
+    shutil.rmtree(layout.base)
+
+
+if __name__ == "__main__":
+    main()

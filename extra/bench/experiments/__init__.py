@@ -1,0 +1,2 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The experiments, one module each."""

@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""What building indexes costs in temporary file I/O and time.
+
+`rebuild` is ALTER TABLE ... ENGINE=InnoDB, ALGORITHM=INPLACE of a table with five indexes;
+`add-index` adds a sixth. Temporary file I/O is what the server's own performance schema counts
+for InnoDB's temporary files, so it is the same in stock MySQL and MariaDB, and holds every byte
+whether it reached the device or stayed in the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from bench import starts, tools
+from bench.context import Context
+from bench.datadir import DataDir
+from bench.diskstats import read_counters
+from bench.errors import BenchError
+from bench.results import Run
+from bench.server import Server
+from bench.subjects import DDL_SUBJECTS, Subject
+
+SEED_ROWS = 1000
+KEYS = 5
+KEY_BYTES = 64
+ID_BYTES = 4
+MIB = 1 << 20
+OPERATIONS = {
+    "rebuild": "ALTER TABLE bench.t ENGINE=InnoDB, ALGORITHM=INPLACE",
+    "add-index": "ALTER TABLE bench.t ADD INDEX k6 (c1, c2), ALGORITHM=INPLACE",
+}
+TEMP_FILES = (
+    "SELECT count_read, count_write, sum_number_of_bytes_read, sum_number_of_bytes_write "
+    "FROM performance_schema.file_summary_by_event_name "
+    "WHERE event_name = 'wait/io/file/innodb/innodb_temp_file'"
+)
+
+
+@dataclass(frozen=True)
+class Ddl:
+    """Recipe for a table of rows with five indexed columns of 64 random characters."""
+
+    rows: int
+
+    @property
+    def key(self) -> str:
+        """Name of the folder."""
+        return f"ddl-{self.rows}r"
+
+    @property
+    def what(self) -> str:
+        """Size in words."""
+        return f"one table of {self.rows:,} rows with {KEYS} indexes"
+
+    @property
+    def steps(self) -> int:
+        """One for each row."""
+        return self.rows
+
+    @property
+    def peak_bytes(self) -> int:
+        """Table, its copy, its rebuilt form and the sort files."""
+        return (2 << 30) + self.rows * 8000
+
+    @property
+    def final_bytes(self) -> int:
+        """Table and copy."""
+        return (1 << 30) + self.rows * 2000
+
+    @property
+    def has_empty_pages(self) -> bool:
+        """A full table has none."""
+        return False
+
+    def keeps_copy(self, name: str) -> bool:
+        """A rebuild changes the table and the dictionary."""
+        return True
+
+    def fill(self, server: Server, progress: Callable[[int], None]) -> None:
+        """Makes the table by doubling it, then its indexes."""
+        columns = ", ".join(f"c{key} VARCHAR({KEY_BYTES}) NOT NULL" for key in range(1, KEYS + 1))
+        server.query("CREATE DATABASE bench")
+        server.query(
+            f"CREATE TABLE bench.t (id INT PRIMARY KEY, {columns}) "
+            "ENGINE=InnoDB CHARACTER SET latin1"
+        )
+        rows = 0
+        while rows < self.rows:
+            more = min(rows, self.rows - rows) or min(SEED_ROWS, self.rows)
+            hashes = ", ".join(f"SHA2(id * 10 + {key}, 256)" for key in range(1, KEYS + 1))
+            if rows == 0:
+                numbers = " UNION ALL ".join(f"SELECT {n} AS id" for n in range(1, more + 1))
+                source = f"({numbers}) AS seed"
+            else:
+                source = f"(SELECT id + {rows} AS id FROM bench.t WHERE id <= {more}) AS seed"
+            server.query(f"INSERT INTO bench.t SELECT id, {hashes} FROM {source}")
+            rows += more
+            progress(more)
+        indexes = ", ".join(f"ADD INDEX k{key} (c{key})" for key in range(1, KEYS + 1))
+        server.query(f"ALTER TABLE bench.t {indexes}")
+
+
+def key_data_bytes(operation: str, rows: int) -> int:
+    """Bytes of all keys that an operation sorts: the indexed columns and the primary key."""
+    if operation == "rebuild":
+        return rows * KEYS * (KEY_BYTES + ID_BYTES)
+    return rows * (2 * KEY_BYTES + ID_BYTES)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for; buffers in MiB."""
+
+    rows: int
+    buffers: tuple[int, ...]
+    threads: tuple[int, ...]
+    operations: tuple[str, ...]
+    subjects: tuple[str, ...]
+
+
+def run(context: Context, options: Options) -> None:
+    """Runs the experiment and adds its runs to the document."""
+    tools.need_root("a cold index build (dropping the kernel's caches)")
+    recipe = Ddl(options.rows)
+    subjects = context.find_subjects(options.subjects or DDL_SUBJECTS)
+    datadirs: dict[str, DataDir] = {}
+    for subject in subjects:
+        flavour = subject.binary.flavour
+        if flavour not in datadirs:
+            datadirs[flavour] = context.make_datadir(recipe, subject.binary)
+    plan = [
+        (number, operation, buffer, threads, subject)
+        for number in range(1, context.rounds + 1)
+        for operation in options.operations
+        for buffer in options.buffers
+        for threads in options.threads
+        for subject in subjects
+        if subject.binary.flavour == "mysql" or threads == options.threads[0]
+    ]
+    task = context.ui.begin("ddl", len(plan))
+    for number, operation, buffer, threads, subject in plan:
+        context.ui.update(task, f"{operation}, {buffer} MiB, {threads} thread(s): {subject.name}")
+        parameters = {"rows": options.rows, "buffer_mib": buffer, "threads": threads}
+        if subject.binary.flavour == "mariadb":
+            parameters["threads"] = 1
+        result = starts.new_run("ddl", subject.name, operation, number, parameters)
+        _measure(context, datadirs[subject.binary.flavour], subject, result)
+        context.finish(result, _in_words(result))
+        context.ui.update(task, advance=1)
+    context.ui.end(task)
+
+
+def _server_options(subject: Subject, parameters: dict[str, Any]) -> list[str]:
+    if subject.binary.flavour == "mariadb":
+        size = min(parameters["buffer_mib"], 64) * MIB
+        return ["--performance-schema=ON", f"--innodb-sort-buffer-size={size}"]
+    return [
+        f"--innodb-ddl-buffer-size={parameters['buffer_mib'] * MIB}",
+        f"--innodb-ddl-threads={parameters['threads']}",
+        f"--innodb-parallel-read-threads={parameters['threads']}",
+    ]
+
+
+def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) -> None:
+    log = context.layout.logs / f"ddl-{subject.name}-{result.mode}-{result.round}.log"
+    datadir.restore("clean")
+    options = [*subject.options, *_server_options(subject, result.parameters)]
+    server = Server(
+        context.layout, subject.binary, datadir.work, options, log, context.volume.procs
+    )
+    result.command = server.command
+    with server:
+        try:
+            server.startup(context.timeout_sec)
+            tools.drop_caches()
+            _alter(context, server, result)
+        except (BenchError, pymysql.Error) as error:
+            result.problems.append(str(error))
+
+
+def _alter(context: Context, server: Server, result: Run) -> None:
+    device = context.volume.device
+    before_temp = server.query(TEMP_FILES)[0]
+    before = read_counters(device, server.pid)
+    begin = time.monotonic()
+    server.query(OPERATIONS[result.mode])
+    seconds = time.monotonic() - begin
+    after = read_counters(device, server.pid)
+    after_temp = server.query(TEMP_FILES)[0]
+    names = ("temp_reads", "temp_writes", "temp_read_bytes", "temp_written_bytes")
+    for name, old, new in zip(names, before_temp, after_temp, strict=True):
+        result.metrics[name] = float(new - old)
+    key_bytes = key_data_bytes(result.mode, result.parameters["rows"])
+    result.metrics["alter_s"] = seconds
+    result.metrics["key_data_bytes"] = key_bytes
+    result.metrics["temp_read_multiple"] = result.metrics["temp_read_bytes"] / key_bytes
+    result.metrics["temp_written_multiple"] = result.metrics["temp_written_bytes"] / key_bytes
+    starts.add_io(result.metrics, "", after - before)
+    memory = server.peak_memory_kib()
+    if memory is not None:
+        result.metrics["peak_memory_kib"] = memory
+    result.status = server.status()
+    passes = result.status.get("Innodb_ddl_merge_passes")
+    if passes is not None:
+        result.metrics["merge_passes"] = float(passes)
+    if os.listdir(server.tmpdir):
+        result.notes.append(f"temporary files were left in {server.tmpdir}")
+    answer = server.query("CHECK TABLE bench.t")[-1]
+    if answer[3] != "OK":
+        result.problems.append(f"CHECK TABLE says {answer[3]}")
+
+
+def _in_words(run: Run) -> str:
+    if not run.ok:
+        return ""
+    read, written = run.metrics["temp_read_bytes"], run.metrics["temp_written_bytes"]
+    return (
+        f"{run.parameters['buffer_mib']} MiB, {run.parameters['threads']} thread(s): "
+        f"{run.metrics['alter_s']:.1f} s, temporary files {read / 1e6:,.0f} MB read, "
+        f"{written / 1e6:,.0f} MB written"
+    )

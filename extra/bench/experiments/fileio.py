@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Random reads of a volume at several sizes and depths, by fio."""
+
+from __future__ import annotations
+
+from bench import fio, starts
+from bench.context import Context
+from bench.errors import BenchError
+from bench.profiles import FIO_FILE
+
+SIZES = (4096, 16384, 32768)
+DEPTHS = (1, 32)
+
+
+def run(context: Context, seconds: float) -> None:
+    """Runs the experiment and adds its runs to the document."""
+    file = context.volume.directory / FIO_FILE
+    fio.make_file(file)
+    plan = [
+        (number, depth, size)
+        for number in range(1, context.rounds + 1)
+        for depth in DEPTHS
+        for size in SIZES
+    ]
+    task = context.ui.begin("fileio", len(plan))
+    for number, depth, size in plan:
+        subject, mode = f"{size // 1024} KiB", f"depth {depth}"
+        context.ui.update(task, f"random reads of {subject}, {mode}")
+        parameters = {"block_bytes": size, "depth": depth, "seconds": seconds}
+        result = starts.new_run("fileio", subject, mode, number, parameters)
+        result.command = ["fio", "--rw=randread", f"--bs={size}", f"--iodepth={depth}"]
+        try:
+            found = fio.random_read(file, size, depth, seconds, context.volume.procs)
+            result.metrics = {
+                "iops": found.iops,
+                "mib_per_sec": found.bytes_per_sec / 2**20,
+                "latency_mean_usec": found.latency_mean_usec,
+                "latency_p99_usec": found.latency_p99_usec,
+            }
+        except BenchError as error:
+            result.problems.append(str(error))
+        text = f"{result.metrics.get('iops', 0):,.0f} reads/s"
+        context.finish(result, text)
+        context.ui.update(task, advance=1)
+    context.ui.end(task)

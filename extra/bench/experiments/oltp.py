@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Throughput under load, by sysbench: shows that the changes cost nothing once started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench import starts, tools
+from bench.context import Context
+from bench.datadir import DataDir
+from bench.errors import BenchError
+from bench.results import Run
+from bench.server import Server
+from bench.subjects import OLTP_SUBJECTS, Subject
+
+TABLES = 4
+MODES = {
+    "read-only": "oltp_read_only",
+    "read-write": "oltp_read_write",
+    "write-only": "oltp_write_only",
+}
+
+
+@dataclass(frozen=True)
+class Oltp:
+    """Recipe for sysbench's own tables."""
+
+    rows: int
+
+    @property
+    def key(self) -> str:
+        """Name of the folder."""
+        return f"oltp-{TABLES}x{self.rows}r"
+
+    @property
+    def what(self) -> str:
+        """Size in words."""
+        return f"{TABLES} sysbench tables of {self.rows:,} rows"
+
+    @property
+    def steps(self) -> int:
+        """One for all."""
+        return 1
+
+    @property
+    def peak_bytes(self) -> int:
+        """About 230 bytes a row, a copy, and the logs."""
+        return (2 << 30) + TABLES * self.rows * 600
+
+    @property
+    def final_bytes(self) -> int:
+        """As while it is made."""
+        return self.peak_bytes
+
+    @property
+    def has_empty_pages(self) -> bool:
+        """A full table has none."""
+        return False
+
+    def keeps_copy(self, name: str) -> bool:
+        """The load changes everything."""
+        return True
+
+    def fill(self, server: Server, progress: Callable[[int], None]) -> None:
+        """Lets sysbench make its tables."""
+        server.query("CREATE DATABASE sbtest")
+        tools.run([*_words(server, "oltp_read_only", self.rows, TABLES), "prepare"])
+        progress(1)
+
+
+def _words(server: Server, script: str, rows: int, threads: int) -> list[str]:
+    return [
+        "sysbench",
+        script,
+        "--db-driver=mysql",
+        f"--mysql-socket={server.socket}",
+        "--mysql-user=root",
+        "--mysql-db=sbtest",
+        f"--tables={TABLES}",
+        f"--table-size={rows}",
+        f"--threads={threads}",
+    ]
+
+
+def parse_sysbench(text: str) -> dict[str, float]:
+    """Transactions and queries a second and latencies (ms) from sysbench's report.
+
+    Raises BenchError if the report is not complete.
+    """
+    patterns = {
+        "transactions_per_sec": r"transactions:\s+\d+\s+\(([\d.]+) per sec",
+        "queries_per_sec": r"queries:\s+\d+\s+\(([\d.]+) per sec",
+        "latency_mean_ms": r"avg:\s+([\d.]+)",
+        "latency_p95_ms": r"95th percentile:\s+([\d.]+)",
+        "errors": r"ignored errors:\s+(\d+)",
+    }
+    found = {}
+    for name, pattern in patterns.items():
+        match = re.search(pattern, text)
+        if match is None:
+            raise BenchError(f"sysbench's report lacks {name}: {text.strip()[-300:]}")
+        found[name] = float(match[1])
+    return found
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    rows: int
+    threads: int
+    seconds: int
+    subjects: tuple[str, ...]
+
+
+def run(context: Context, options: Options) -> None:
+    """Runs the experiment and adds its runs to the document."""
+    tools.need("sysbench")
+    recipe = Oltp(options.rows)
+    subjects = context.find_subjects(options.subjects or OLTP_SUBJECTS)
+    datadirs: dict[str, DataDir] = {}
+    for subject in subjects:
+        flavour = subject.binary.flavour
+        if flavour not in datadirs:
+            datadirs[flavour] = context.make_datadir(recipe, subject.binary)
+    task = context.ui.begin("oltp", context.rounds * len(MODES) * len(subjects))
+    for number in range(1, context.rounds + 1):
+        for mode in MODES:
+            for subject in subjects:
+                context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}, {mode}")
+                parameters = {
+                    "rows": options.rows,
+                    "threads": options.threads,
+                    "seconds": options.seconds,
+                }
+                result = starts.new_run("oltp", subject.name, mode, number, parameters)
+                _measure(context, datadirs[subject.binary.flavour], subject, result)
+                rate = result.metrics.get("transactions_per_sec", 0)
+                context.finish(result, f"{rate:,.0f} transactions/s")
+                context.ui.update(task, advance=1)
+    context.ui.end(task)
+
+
+def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) -> None:
+    log = context.layout.logs / f"oltp-{subject.name}-{result.mode}-{result.round}.log"
+    datadir.restore("clean")
+    options = [*subject.options, "--innodb-buffer-pool-size=1G"]
+    server = Server(
+        context.layout, subject.binary, datadir.work, options, log, context.volume.procs
+    )
+    result.command = server.command
+    with server:
+        try:
+            server.startup(context.timeout_sec)
+            words = _words(
+                server, MODES[result.mode], result.parameters["rows"], result.parameters["threads"]
+            )
+            text = tools.run([*words, f"--time={result.parameters['seconds']}", "run"])
+            result.metrics = parse_sysbench(text)
+            memory = server.peak_memory_kib()
+            if memory is not None:
+                result.metrics["peak_memory_kib"] = memory
+            result.status = server.status()
+        except BenchError as error:
+            result.problems.append(str(error))

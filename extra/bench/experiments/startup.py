@@ -1,0 +1,159 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""How long a start takes with many tables, and what it reads.
+
+Each round starts every subject once, in order, from the same bytes of the data directory. Modes:
+`cold` (after a clean shutdown, caches dropped), `warm` (the same again right after it, caches
+kept) and `crash` (after kill -9, caches dropped).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench import logs, starts, tools
+from bench.context import Context
+from bench.datadir import DataDir, make_state
+from bench.diskstats import SECTOR_BYTES
+from bench.results import Run
+from bench.server import Server
+from bench.subjects import STARTUP_SUBJECTS, Subject
+from bench.tables import Tables
+
+SYSTEM_FILES = 4
+"""Files beside the tables whose id a start reads: mysql.ibd, sys_config.ibd, two undo files."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for. `subjects` empty: all that this machine can run."""
+
+    tables: Tables
+    crash: bool
+    warm: bool
+    subjects: tuple[str, ...]
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes of one round, in order."""
+        if self.crash:
+            return ("crash",)
+        return ("cold", "warm") if self.warm else ("cold",)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A subject with the data directory and the state it starts from."""
+
+    subject: Subject
+    datadir: DataDir
+    state: str
+    files: int
+
+
+def run(context: Context, options: Options) -> None:
+    """Runs the experiment and adds its runs to the document."""
+    tools.need_root("a cold start (dropping the kernel's caches)")
+    names = options.subjects or STARTUP_SUBJECTS
+    files = options.tables.tables + SYSTEM_FILES
+    prepared = _prepare(context, options, context.find_subjects(names, files))
+    task = context.ui.begin("startup", context.rounds * len(prepared) * len(options.modes))
+    parameters = {"tables": options.tables.tables, "schemas": options.tables.schemas}
+    for number in range(1, context.rounds + 1):
+        for item in prepared:
+            name = item.subject.name
+            for mode in options.modes:
+                context.ui.update(task, f"round {number}/{context.rounds}: {name}, {mode}")
+                result = starts.new_run("startup", name, mode, number, parameters)
+                _measure(context, options, item, result)
+                context.finish(result, _in_words(result))
+                context.ui.update(task, advance=1)
+    context.ui.end(task)
+
+
+def _prepare(context: Context, options: Options, subjects: list[Subject]) -> list[_Prepared]:
+    datadirs: dict[str, tuple[DataDir, int]] = {}
+    prepared = []
+    for subject in subjects:
+        flavour = subject.binary.flavour
+        if flavour not in datadirs:
+            datadir = context.make_datadir(options.tables, subject.binary)
+            datadirs[flavour] = (datadir, datadir.files_to_check())
+        datadir, files = datadirs[flavour]
+        state = _state(context, options, datadir, subject)
+        prepared.append(_Prepared(subject, datadir, state, files))
+    return prepared
+
+
+def _state(context: Context, options: Options, datadir: DataDir, subject: Subject) -> str:
+    """The state a subject starts from, made if it is not there yet.
+
+    A subject with a tablespace map starts from a directory that such a server has left, since
+    without the map it would measure the making of it.
+    """
+    clean, crash = ("clean-map", "crash-map") if subject.uses_map else ("clean", "crash")
+    binary, words = subject.binary, subject.options
+    if not datadir.has_state(clean):
+        context.ui.say("making the state with a tablespace map")
+        make_state(context.layout, datadir, binary, words, clean, "clean", lambda server: None)
+    if options.crash and not datadir.has_state(crash):
+        context.ui.say("making the crash state (100 inserts, kill -9)")
+        act = options.tables.crash
+        make_state(context.layout, datadir, binary, words, crash, clean, act)
+    return crash if options.crash else clean
+
+
+def _measure(context: Context, options: Options, item: _Prepared, result: Run) -> None:
+    tables = options.tables.tables
+
+    def extra(run: Run, server: Server, start: logs.Start) -> None:
+        if result.mode == "crash":
+            rows = options.tables.rows_recovered(server)
+            run.metrics["rows_recovered"] = rows
+            if rows != len(options.tables.crash_tables):
+                run.problems.append(f"{rows} of the inserted rows are there")
+        for name, value in (
+            ("files_checked", start.files_checked),
+            ("check_threads", start.threads),
+            ("tablespaces_validated", start.validated),
+        ):
+            if value is not None:
+                run.metrics[name] = value
+        _add_ratios(run, tables)
+        _judge(run, item)
+
+    warm = result.mode == "warm"
+    starts.measure(
+        context, item.datadir, item.state, item.subject, result, not warm, extra=extra
+    )
+
+
+def _add_ratios(run: Run, tables: int) -> None:
+    metrics = run.metrics
+    metrics["reads_per_table"] = metrics["reads"] / tables
+    metrics["sectors_per_table"] = metrics["sectors_read"] / tables
+    own = metrics["process_read_bytes"] / SECTOR_BYTES
+    metrics["process_sectors_per_table"] = own / tables
+    check = run.phase_io.get("check")
+    if check is not None:
+        metrics["check_reads_per_table"] = check["reads"] / tables
+        metrics["check_sectors_per_table"] = check["sectors_read"] / tables
+        own = check["process_read_bytes"] / SECTOR_BYTES
+        metrics["check_process_sectors_per_table"] = own / tables
+
+
+def _judge(run: Run, item: _Prepared) -> None:
+    """Adds what makes a run invalid."""
+    checked = run.metrics.get("files_checked")
+    needs_check = item.subject.binary.flavour == "mysql" and not item.subject.uses_map
+    if needs_check and checked != item.files:
+        run.problems.append(f"{checked} files were checked, {item.files} are there")
+    recovered = bool(run.metrics["recovered"])
+    if recovered != (run.mode == "crash"):
+        run.problems.append("there was a crash recovery" if recovered else "no crash recovery")
+
+
+def _in_words(run: Run) -> str:
+    if not run.ok:
+        return ""
+    ready, sectors = run.metrics["ready_s"], run.metrics["process_sectors_per_table"]
+    return f"ready in {ready:.2f} s, {sectors:.1f} sectors a table read"

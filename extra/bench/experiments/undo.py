@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""How long a start takes to find the locks of one big unfinished transaction.
+
+The crash state: one transaction has updated every row of a table, all dirty pages are written
+out, the server is killed. A start then reads all undo records of the transaction, to know which
+tables to lock, before it accepts connections; redo has next to nothing to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench import logs, starts, tools
+from bench.context import Context
+from bench.datadir import DataDir, make_state
+from bench.diskstats import SECTOR_BYTES
+from bench.errors import BenchError
+from bench.results import Run
+from bench.server import Server
+from bench.subjects import UNDO_SUBJECTS, Subject
+
+SEED_ROWS = 1000
+FLUSH_TIMEOUT_SEC = 900.0
+MAKER_OPTIONS = (
+    "--innodb-buffer-pool-size=1G",
+    "--innodb-redo-log-capacity=2G",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-max-dirty-pages-pct=0",
+    "--innodb-max-dirty-pages-pct-lwm=0",
+    "--innodb-io-capacity=20000",
+    "--innodb-io-capacity-max=20000",
+)
+
+
+@dataclass(frozen=True)
+class Undo:
+    """Recipe for one table with a number of rows of about 130 bytes."""
+
+    rows: int
+
+    @property
+    def key(self) -> str:
+        """Name of the folder."""
+        return f"undo-{self.rows}r"
+
+    @property
+    def what(self) -> str:
+        """Size in words."""
+        return f"one table of {self.rows:,} rows"
+
+    @property
+    def steps(self) -> int:
+        """One for each row."""
+        return self.rows
+
+    @property
+    def peak_bytes(self) -> int:
+        """Table, redo, and undo of the transaction; twice, for the copies."""
+        return (3 << 30) + self.rows * 800
+
+    @property
+    def final_bytes(self) -> int:
+        """As while it is made."""
+        return self.peak_bytes
+
+    @property
+    def has_empty_pages(self) -> bool:
+        """A full table has none."""
+        return False
+
+    def keeps_copy(self, name: str) -> bool:
+        """Recovery and rollback may change any file."""
+        return True
+
+    def fill(self, server: Server, progress: Callable[[int], None]) -> None:
+        """Makes the table by doubling it."""
+        server.query("CREATE DATABASE bench")
+        server.query(
+            "CREATE TABLE bench.t (id INT PRIMARY KEY, v INT NOT NULL, pad CHAR(100) NOT NULL) "
+            "ENGINE=InnoDB CHARACTER SET latin1"
+        )
+        values = ",".join(f"({number}, 0, REPEAT('a', 100))" for number in range(1, SEED_ROWS + 1))
+        server.query(f"INSERT INTO bench.t VALUES {values}")
+        rows = SEED_ROWS
+        progress(rows)
+        while rows < self.rows:
+            more = min(rows, self.rows - rows)
+            server.query(
+                f"INSERT INTO bench.t SELECT id + {rows}, 0, pad FROM bench.t WHERE id <= {more}"
+            )
+            rows += more
+            progress(more)
+
+    def crash(self, server: Server) -> None:
+        """Updates all rows in one transaction, waits until no page is dirty, kills the server."""
+        connection = server.connect()
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            changed = cursor.execute("UPDATE bench.t SET v = 1, pad = REPEAT('b', 100)")
+            if changed != self.rows:
+                raise BenchError(f"{changed} of {self.rows} rows were updated; see {server.log}")
+        deadline = time.monotonic() + FLUSH_TIMEOUT_SEC
+        while self._dirty_pages(server) > 0:
+            if time.monotonic() > deadline:
+                raise BenchError("the dirty pages of the update were not written out in time")
+            time.sleep(0.5)
+        server.kill()
+
+    @staticmethod
+    def _dirty_pages(server: Server) -> int:
+        rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
+        return int(rows[0][1])
+
+
+def run(context: Context, rows: int, names: tuple[str, ...]) -> None:
+    """Runs the experiment and adds its runs to the document."""
+    tools.need_root("a cold start (dropping the kernel's caches)")
+    recipe = Undo(rows)
+    subjects = context.find_subjects(names or UNDO_SUBJECTS)
+    maker = subjects[0]
+    datadir = context.make_datadir(recipe, maker.binary)
+    if not datadir.has_state("crash"):
+        context.ui.say("making the crash state (one big update, kill -9)")
+        options = [*maker.options, *MAKER_OPTIONS]
+        act = recipe.crash
+        make_state(context.layout, datadir, maker.binary, options, "crash", "clean", act)
+    task = context.ui.begin("undo", context.rounds * len(subjects))
+    for number in range(1, context.rounds + 1):
+        for subject in subjects:
+            context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
+            result = starts.new_run("undo", subject.name, "crash", number, {"rows": rows})
+            _measure(context, datadir, subject, result)
+            context.finish(result, _in_words(result))
+            context.ui.update(task, advance=1)
+    context.ui.end(task)
+
+
+def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) -> None:
+    def extra(run: Run, server: Server, start: logs.Start) -> None:
+        found = logs.parse_resurrection(server.lines)
+        if found is None:
+            run.problems.append("the log says nothing of a resurrected transaction")
+            return
+        if found.records < run.parameters["rows"]:
+            run.problems.append(f"{found.records:,} undo records were found")
+        seconds = found.end - found.begin
+        io = server.io_between(found.begin, found.end)
+        run.metrics["resurrect_s"] = seconds
+        run.metrics["undo_pages"] = found.pages
+        run.metrics["undo_records"] = found.records
+        starts.add_io(run.metrics, "resurrect_", io)
+        if seconds > 0:
+            run.metrics["resurrect_reads_per_sec"] = io.reads / seconds
+            rate = io.sectors_read * SECTOR_BYTES / seconds
+            run.metrics["resurrect_mib_per_sec"] = rate / 2**20
+        if not start.recovered:
+            run.problems.append("no crash recovery")
+
+    starts.measure(context, datadir, "crash", subject, result, drop_caches=True, extra=extra)
+
+
+def _in_words(run: Run) -> str:
+    if not run.ok:
+        return ""
+    return (
+        f"locks found in {run.metrics['resurrect_s']:.2f} s, "
+        f"{run.metrics['undo_pages']:,.0f} pages in {run.metrics['resurrect_reads']:,.0f} reads, "
+        f"ready in {run.metrics['ready_s']:.2f} s"
+    )

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Where the bench keeps its files: everything lives under build/bench of the repository."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bench.errors import BenchError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths below one base directory (normally build/bench)."""
+
+    base: Path
+
+    @property
+    def roots(self) -> Path:
+        """Debian roots of the stock subjects."""
+        return self.base / "roots"
+
+    @property
+    def data(self) -> Path:
+        """Data directories, one folder for each kind and size."""
+        return self.base / "data"
+
+    @property
+    def logs(self) -> Path:
+        """Error logs of the runs, kept until `bench clean`."""
+        return self.base / "logs"
+
+    @property
+    def volumes(self) -> Path:
+        """Images and mount points of the latency profile."""
+        return self.base / "volumes"
+
+    def make(self) -> None:
+        """Creates the directories."""
+        for path in (self.roots, self.data, self.logs, self.volumes):
+            path.mkdir(parents=True, exist_ok=True)
+
+
+def default_layout() -> Layout:
+    """The layout below this repository's build directory."""
+    return Layout(REPOSITORY / "build" / "bench")
+
+
+def default_mysqld() -> Path:
+    """The mysqld of the release build."""
+    return REPOSITORY / "build" / "release" / "runtime_output_directory" / "mysqld"
+
+
+def take_lock(layout: Layout) -> IO[str]:
+    """Takes the lock that lets one bench run at a time in this layout.
+
+    The lock is held until the returned file is closed or the process ends.
+    Raises BenchError if another bench holds it.
+    """
+    layout.base.mkdir(parents=True, exist_ok=True)
+    lock = open(layout.base / "lock", "a+", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise BenchError(
+            f"another bench (process {owner}) is running in {layout.base}; wait for it or stop it"
+        ) from None
+    lock.seek(0)
+    lock.truncate()
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

@@ -1,0 +1,161 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The server's error log: lines, errors, and the phases of a start."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_MYSQL_LINE = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) +(?P<thread>\d+) +"
+    r"\[(?P<level>\w+)\] +\[(?P<code>MY-\d+)\] +\[(?P<part>\w+)\] +(?P<text>.*)$"
+)
+_MARIADB_LINE = re.compile(
+    r"\d{4}-\d\d-\d\d +\d+:\d\d:\d\d +(?P<thread>\d+) +\[(?P<level>\w+)\] +(?P<text>.*)$"
+)
+_CHECKED = re.compile(r"Completed space ID check of (\d+) files")
+_THREADS = re.compile(r"Using (\d+) threads to scan (\d+) tablespace files")
+_VALIDATED = re.compile(r"Scanned (\d+) tablespaces\. Validated (\d+)")
+_RECOVERY = re.compile(r"not shut ?down normally|Starting crash recovery", re.IGNORECASE)
+
+_RESURRECTED = re.compile(r"Total records resurrected: (\d+) - Total pages read: (\d+)")
+
+PHASES = (
+    "boot",
+    "listing",
+    "check",
+    "engine",
+    "dictionary",
+    "validate",
+    "finish",
+)
+"""Phases of a start, in order:
+
+- boot: from exec to the first directory scanned;
+- listing: walking the directories. Seen only where the log names the number of threads (a line
+  upstream prints from 8,000 files on); otherwise it is part of check;
+- check: reading a header of each file for duplicate space ids;
+- engine: buffer pool, redo log, undo and temporary tablespaces, until InnoDB says it is started;
+- dictionary: opening the data dictionary;
+- validate: reading the dictionary's tablespaces and validating (after a crash: opening) each file;
+- finish: the rest, until the server accepts connections.
+"""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line; `time` is seconds since the epoch: the server's own, or when it was seen."""
+
+    time: float
+    level: str
+    code: str
+    text: str
+
+
+def parse_line(line: str, seen: float) -> LogLine | None:
+    """A line of MySQL's or MariaDB's error log, or None if it is something else.
+
+    What stands before the time is skipped: a rollback writes its progress (" 1 2 3") between the
+    lines, without a line end. MySQL's lines carry microseconds in UTC (--log-timestamps=UTC). MariaDB's carry whole
+    seconds, so the time at which the bench saw the line stands in.
+    """
+    match = _MYSQL_LINE.search(line)
+    if match:
+        stamp = datetime.datetime.fromisoformat(match["time"])
+        return LogLine(stamp.timestamp(), match["level"], match["code"], match["text"])
+    match = _MARIADB_LINE.search(line)
+    if match:
+        return LogLine(seen, match["level"], "", match["text"])
+    return None
+
+
+def is_ready(line: LogLine) -> bool:
+    """Whether the server says that it accepts connections (the X plugin's line does not count)."""
+    return "ready for connections" in line.text and "X Plugin" not in line.text
+
+
+def errors(lines: Iterable[LogLine]) -> list[str]:
+    """Texts of the lines of level ERROR."""
+    return [line.text for line in lines if line.level.upper() == "ERROR"]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the log of one start says. Phases are (begin, end) in seconds since the epoch."""
+
+    phases: dict[str, tuple[float, float]]
+    files_checked: int | None
+    threads: int | None
+    tablespaces: int | None
+    validated: int | None
+    recovered: bool
+
+
+def _first(lines: Sequence[LogLine], text: str, after: float = 0.0) -> float | None:
+    for line in lines:
+        if line.time >= after and text in line.text:
+            return line.time
+    return None
+
+
+def _number(lines: Sequence[LogLine], pattern: re.Pattern[str], group: int = 1) -> int | None:
+    for line in lines:
+        match = pattern.search(line.text)
+        if match:
+            return int(match[group])
+    return None
+
+
+def parse_start(lines: Sequence[LogLine], exec_time: float, ready_time: float) -> Start:
+    """Reads the phases and counts of a start from its log lines.
+
+    A phase whose lines are missing (another server, a feature that skips it) is left out, and
+    its time belongs to the phase before.
+    """
+    marks = (
+        ("boot", exec_time),
+        ("listing", _first(lines, "Scanning '")),
+        ("check", _first(lines, "threads to scan")),
+        ("engine", _first(lines, "Completed space ID check")),
+        ("dictionary", _first(lines, "InnoDB initialization has ended")),
+        ("validate", _first(lines, "Reading DD tablespace files")),
+        ("finish", _first(lines, "Scanned ", _first(lines, "Reading DD tablespace files") or 0.0)),
+    )
+    seen = [(name, when) for name, when in marks if when is not None]
+    if "listing" in dict(seen) and "check" not in dict(seen):
+        seen = [("check" if name == "listing" else name, when) for name, when in seen]
+    phases = {}
+    for index, (name, when) in enumerate(seen):
+        end = seen[index + 1][1] if index + 1 < len(seen) else ready_time
+        phases[name] = (when, end)
+    return Start(
+        phases,
+        _number(lines, _CHECKED),
+        _number(lines, _THREADS),
+        _number(lines, _VALIDATED),
+        _number(lines, _VALIDATED, 2),
+        any(_RECOVERY.search(line.text) for line in lines),
+    )
+
+
+@dataclass(frozen=True)
+class Resurrection:
+    """The search for the tables of unfinished transactions: from the first to the last line."""
+
+    begin: float
+    end: float
+    records: int
+    pages: int
+
+
+def parse_resurrection(lines: Sequence[LogLine]) -> Resurrection | None:
+    """The resurrection of a start, all transactions added up; None if there was none."""
+    begin = _first(lines, "found for resurrecting")
+    done = [(line.time, match) for line in lines if (match := _RESURRECTED.search(line.text))]
+    if begin is None or not done:
+        return None
+    records = sum(int(match[1]) for _, match in done)
+    pages = sum(int(match[2]) for _, match in done)
+    return Resurrection(begin, done[-1][0], records, pages)

@@ -1,0 +1,254 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The plots of the HTML report, as SVG text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.logs import PHASES
+from bench.report import good, groups, in_words, phase_medians
+from bench.results import Document, Run
+from bench.stats import Summary
+
+matplotlib.rcParams.update(
+    {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "redstart",
+        "font.family": "sans-serif",
+        "font.size": 9.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#e4e4e4",
+        "axes.titlesize": 10.5,
+        "axes.titlelocation": "left",
+    }
+)
+
+PALETTE = (
+    "#4c566a", "#9aa5b8", "#c98b2b", "#4f9d69", "#2f6db3",
+    "#7d5ba6", "#3aa6a6", "#b5443c", "#d17ba0",
+)  # fmt: skip
+COLORED = (
+    *("stock", "mariadb", "off", "fadvise", "light", "light+threads", "map", "defaults"),
+    "light+io_uring",
+)
+WIDTH_IN = 8.6
+BAR_IN = 0.34
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture with its caption."""
+
+    caption: str
+    svg: str
+
+
+def _color(name: str, names: Sequence[str], place: int) -> str:
+    """The same colour for the same name in every plot; by place for names without their own."""
+    return PALETTE[(names.index(name) if name in names else place) % len(PALETTE)]
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _figure(height_in: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    return figure, figure.subplots()
+
+
+def _bars(labels: Sequence[str], values: Sequence[Summary], unit: str) -> str:
+    """Horizontal bars of medians; a line from least to most; the figure at the end."""
+    figure, axes = _figure(0.9 + BAR_IN * len(labels))
+    most = max((value.maximum for value in values), default=1.0) or 1.0
+    for place, value in enumerate(values):
+        color = _color(labels[place], COLORED, place)
+        axes.barh(place, value.median, color=color, height=0.68)
+        if value.count > 1:
+            axes.plot([value.minimum, value.maximum], [place, place], color="#222222", lw=1.2)
+        shown = f"{value.median:,.2f}" if value.median < 100 else f"{value.median:,.0f}"
+        axes.text(value.maximum + most * 0.012, place, shown, va="center")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, most * 1.12)
+    axes.set_xlabel(unit)
+    return _svg(figure)
+
+
+def _lines(
+    series: dict[str, list[tuple[float, Summary]]], x_label: str, y_label: str, log_x: bool
+) -> str:
+    """Lines of medians over x, with bars from least to most."""
+    figure, axes = _figure(3.6)
+    for place, (name, points) in enumerate(series.items()):
+        points = sorted(points, key=lambda point: point[0])
+        middle = [value.median for _, value in points]
+        below = [value.median - value.minimum for _, value in points]
+        above = [value.maximum - value.median for _, value in points]
+        axes.errorbar(
+            [x for x, _ in points], middle, yerr=[below, above], label=name, marker="o",
+            markersize=4, lw=1.6, capsize=2, color=_color(name, COLORED, place),
+        )  # fmt: skip
+    if log_x:
+        axes.set_xscale("log", base=2)
+    ticks = sorted({x for points in series.values() for x, _ in points})
+    axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.legend(frameon=False, bbox_to_anchor=(1.01, 1), loc="upper left")
+    return _svg(figure)
+
+
+def _stack(rows: dict[str, dict[str, float]], unit: str) -> str:
+    """Horizontal bars, each made of named parts."""
+    figure, axes = _figure(1.2 + BAR_IN * len(rows))
+    names = list(dict.fromkeys(name for parts in rows.values() for name in parts))
+    left = [0.0] * len(rows)
+    for place, name in enumerate(names):
+        widths = [parts.get(name, 0.0) for parts in rows.values()]
+        color = _color(name, PHASES, place)
+        axes.barh(range(len(rows)), widths, left=left, label=name, height=0.68, color=color)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(unit)
+    axes.legend(frameon=False, ncols=len(names), loc="lower left", bbox_to_anchor=(0, 1.0))
+    return _svg(figure)
+
+
+def _select(documents: Sequence[Document], experiment: str) -> dict[tuple[str, str], list[Run]]:
+    """Runs of an experiment by (mode, profile)."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for document in documents:
+        for run in document.runs:
+            if run.experiment == experiment:
+                found.setdefault((run.mode, document.profile["name"]), []).append(run)
+    return found
+
+
+def _startup(documents: Sequence[Document]) -> list[Plot]:
+    plots = []
+    for (mode, profile), runs in _select(documents, "startup").items():
+        series: dict[str, list[tuple[float, Summary]]] = {}
+        schemas = {run.parameters["schemas"] for run in runs}
+        for parameters, subject, chosen in groups(runs):
+            value = good(chosen, "ready_s")
+            name = subject
+            if len(schemas) > 1:
+                name += f", {parameters['schemas']:,} schema(s)"
+            if value is not None:
+                series.setdefault(name, []).append((parameters["tables"], value))
+        where = f"{mode} start, profile {profile}"
+        if any(len(points) > 1 for points in series.values()):
+            svg = _lines(series, "tables", "seconds until ready", log_x=False)
+            plots.append(Plot(f"Start time against tables: {where}", svg))
+        else:
+            plots += _per_size(runs, where)
+        plots += _phases(runs, where)
+    return plots
+
+
+def _sizes(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(in_words(run.parameters), []).append(run)
+    return found
+
+
+def _per_size(runs: Sequence[Run], where: str) -> list[Plot]:
+    plots = []
+    for size, chosen in _sizes(runs).items():
+        labels, values = _bar_data(chosen, "ready_s")
+        if labels:
+            svg = _bars(labels, values, "seconds until ready")
+            plots.append(Plot(f"Start time: {where}, {size}", svg))
+    return plots
+
+
+def _phases(runs: Sequence[Run], where: str) -> list[Plot]:
+    plots = []
+    for size, chosen in _sizes(runs).items():
+        rows = {subject: phase_medians(some) for _, subject, some in groups(chosen)}
+        rows = {subject: parts for subject, parts in rows.items() if parts}
+        if rows:
+            plots.append(Plot(f"Phases: {where}, {size}", _stack(rows, "seconds")))
+    return plots
+
+
+def _bar_data(runs: Sequence[Run], metric: str) -> tuple[list[str], list[Summary]]:
+    labels, values = [], []
+    for _, subject, chosen in groups(runs):
+        value = good(chosen, metric)
+        if value is not None:
+            labels.append(subject)
+            values.append(value)
+    return labels, values
+
+
+def _undo(documents: Sequence[Document]) -> list[Plot]:
+    plots = []
+    for (_, profile), runs in _select(documents, "undo").items():
+        for size, chosen in _sizes(runs).items():
+            for metric, unit in (
+                ("resurrect_s", "seconds until the locks are found"),
+                ("resurrect_mib_per_sec", "MiB of undo read a second"),
+            ):
+                labels, values = _bar_data(chosen, metric)
+                if labels:
+                    caption = f"Undo: profile {profile}, {size}"
+                    plots.append(Plot(caption, _bars(labels, values, unit)))
+    return plots
+
+
+def _ddl(documents: Sequence[Document]) -> list[Plot]:
+    plots = []
+    for (mode, profile), runs in _select(documents, "ddl").items():
+        series: dict[str, list[tuple[float, Summary]]] = {}
+        for parameters, subject, chosen in groups(runs):
+            read = good(chosen, "temp_read_multiple")
+            if read is not None:
+                name = f"{subject}, {parameters['threads']} thread(s)"
+                series.setdefault(name, []).append((parameters["buffer_mib"], read))
+        if series:
+            svg = _lines(series, "sort buffer, MiB", "times the key data", log_x=True)
+            plots.append(Plot(f"Temporary bytes read: {mode}, profile {profile}", svg))
+    return plots
+
+
+def _simple(
+    documents: Sequence[Document], experiment: str, metric: str, unit: str
+) -> list[Plot]:
+    plots = []
+    for (mode, profile), runs in _select(documents, experiment).items():
+        labels, values = _bar_data(runs, metric)
+        if labels:
+            caption = f"{experiment}: {mode}, profile {profile}"
+            plots.append(Plot(caption, _bars(labels, values, unit)))
+    return plots
+
+
+def plots(documents: Sequence[Document]) -> list[Plot]:
+    """All plots that the documents have data for."""
+    return [
+        *_startup(documents),
+        *_undo(documents),
+        *_ddl(documents),
+        *_simple(documents, "fileio", "iops", "reads a second"),
+        *_simple(documents, "oltp", "transactions_per_sec", "transactions a second"),
+    ]

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Device profiles: volumes with the limits of the clouds' network disks.
+
+A profile is applied to the server's processes alone and checked with fio before anything is
+measured; the figures of that check go into the JSON. A profile that does not hold is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import fio, latency
+from bench.diskstats import Device, device_of, disk_facts, mount_of
+from bench.errors import Unavailable
+from bench.layout import Layout
+from bench.throttle import Limits, system_controller
+
+TOLERANCE = 0.1
+"""A limit holds if fio measures it within this fraction."""
+
+LATENCY_MOST = 2.0
+"""A delayed volume holds if one read takes at most this many times the delay,"""
+
+PARALLEL_LEAST = 4.0
+"""and if 32 reads at a time give at least this many times the reads of one at a time."""
+
+FIO_FILE = "fio.data"
+CHECK_SEC = 3.0
+CHECKS_MOST = 3
+"""A check that fails is repeated: a busy machine may be the reason."""
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A kind of volume: limits on reads, or a delay on each read, or neither."""
+
+    name: str
+    what: str
+    limits: Limits | None = None
+    read_delay_usec: int = 0
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("local", "the disk as it is"),
+        Profile("gp3", "EBS gp3 as it comes: 3,000 IOPS, 125 MiB/s", Limits(3000, 125 * MIB)),
+        Profile("gp3-lean", "gp3 with 16,000 IOPS and 256 MiB/s", Limits(16000, 256 * MIB)),
+        Profile("gp3-4x", "gp3 with 12,000 IOPS and 500 MiB/s", Limits(12000, 500 * MIB)),
+        Profile("latency", "1 ms a read, many at a time", read_delay_usec=1000),
+        Profile("latency-500us", "0.5 ms a read, many at a time", read_delay_usec=500),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A place for data directories with a profile in force.
+
+    `procs` is the file to put process ids into, None if nothing is limited. `device` is None
+    where there is no block device, and I/O cannot be counted.
+    """
+
+    profile: Profile
+    directory: Path
+    device: Device | None
+    procs: Path | None
+    verified: dict[str, Any]
+
+
+def limit_error(limits: Limits, small: fio.FioResult, large: fio.FioResult) -> str | None:
+    """What is wrong with a throttle, given 16 KiB and 1 MiB reads under it; None if it holds.
+
+    Either limit may be the one that binds: 16 KiB reads are held to the lower of the IOPS limit
+    and what the bandwidth limit allows.
+    """
+    expected_iops = min(limits.read_iops, limits.read_bytes_per_sec / small.block_bytes)
+    expected_rate = min(limits.read_bytes_per_sec, limits.read_iops * large.block_bytes)
+    for what, measured, expected in (
+        ("16 KiB reads/s", small.iops, expected_iops),
+        ("bytes/s of 1 MiB reads", large.bytes_per_sec, float(expected_rate)),
+    ):
+        if measured < expected * (1 - TOLERANCE):
+            return f"{what}: {measured:,.0f}, below the {expected:,.0f} wanted: the disk is slower, or busy"
+        if measured > expected * (1 + TOLERANCE):
+            return f"{what}: {measured:,.0f}, above the {expected:,.0f} wanted: it is not limited"
+    return None
+
+
+def delay_error(delay_usec: int, one: fio.FioResult, many: fio.FioResult) -> str | None:
+    """What is wrong with a delayed volume, given reads at depth 1 and 32; None if it holds."""
+    if not delay_usec <= one.latency_mean_usec <= delay_usec * LATENCY_MOST:
+        return f"a single read takes {one.latency_mean_usec:,.0f} usec, {delay_usec:,} wanted"
+    if many.iops < one.iops * PARALLEL_LEAST:
+        return f"32 reads at a time give {many.iops:,.0f} reads/s, one at a time {one.iops:,.0f}"
+    return None
+
+
+@contextlib.contextmanager
+def open_volume(layout: Layout, profile: Profile) -> Iterator[Volume]:
+    """Puts a profile in force, verifies it with fio, and takes it away again at the end.
+
+    Raises Unavailable if this machine cannot do it: no cgroup controller, no root, no block
+    device, no fio, or a disk that is slower than the profile.
+    """
+    if profile.limits is not None:
+        with _throttled(layout, profile, profile.limits) as volume:
+            yield volume
+    elif profile.read_delay_usec:
+        with latency.mounted(layout.volumes, profile.read_delay_usec) as point:
+            yield _delayed(profile, point)
+    else:
+        try:
+            device: Device | None = device_of(layout.base)
+        except Unavailable:
+            device = None
+        yield Volume(profile, layout.base, device, None, {})
+
+
+def _delayed(profile: Profile, point: Path) -> Volume:
+    file = point / FIO_FILE
+    fio.make_file(file)
+    one = fio.random_read(file, 16384, 1, CHECK_SEC)
+    many = fio.random_read(file, 16384, 32, CHECK_SEC)
+    problem = delay_error(profile.read_delay_usec, one, many)
+    if problem is not None:
+        raise Unavailable(f"the profile {profile.name} does not hold: {problem}")
+    verified = {
+        "read_delay_usec": profile.read_delay_usec,
+        "fio": [one.as_dict(), many.as_dict()],
+    }
+    return Volume(profile, point, device_of(point), None, verified)
+
+
+@contextlib.contextmanager
+def _throttled(layout: Layout, profile: Profile, limits: Limits) -> Iterator[Volume]:
+    device = device_of(layout.base)
+    controller = system_controller()
+    controller.sweep()
+    file = layout.base / FIO_FILE
+    fio.make_file(file)
+    group = controller.make(str(os.getpid()))
+    try:
+        group.limit(device.numbers, limits)
+        for _ in range(CHECKS_MOST):
+            small = fio.random_read(file, 16384, 32, CHECK_SEC, group.procs)
+            large = fio.random_read(file, MIB, 8, CHECK_SEC, group.procs)
+            problem = limit_error(limits, small, large)
+            if problem is None:
+                break
+        if problem is not None:
+            raise Unavailable(f"the profile {profile.name} does not hold on {device.disk}: {problem}")
+        verified = {
+            "cgroup_version": controller.version,
+            "read_iops_limit": limits.read_iops,
+            "read_bytes_per_sec_limit": limits.read_bytes_per_sec,
+            "fio": [small.as_dict(), large.as_dict()],
+        }
+        yield Volume(profile, layout.base, device, group.procs, verified)
+    finally:
+        group.remove()
+
+
+def volume_facts(volume: Volume) -> dict[str, Any]:
+    """What the JSON says about the volume."""
+    point, fs_type, _ = mount_of(volume.directory)
+    facts: dict[str, Any] = {"file_system": fs_type, "mount_point": point}
+    if volume.device is not None:
+        facts |= disk_facts(volume.device)
+    return facts

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""One measured start of a server; what the experiments on starts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bench import logs, tools
+from bench.context import Context
+from bench.datadir import DataDir
+from bench.diskstats import SECTOR_BYTES, Counters
+from bench.errors import BenchError
+from bench.results import Run, now_text
+from bench.server import Server, StartTimes
+from bench.subjects import Subject
+
+DISTURBED_FRACTION = 0.05
+DISTURBED_BYTES = 4 << 20
+
+Extra = Callable[[Run, Server, logs.Start], None]
+"""Adds what an experiment wants to know of a running server to its record."""
+
+
+def measure(
+    context: Context,
+    datadir: DataDir,
+    state: str,
+    subject: Subject,
+    run: Run,
+    drop_caches: bool,
+    options: Sequence[str] = (),
+    extra: Extra | None = None,
+) -> None:
+    """Restores a state, starts a subject on it, fills its record, and kills the server.
+
+    What goes wrong becomes a problem of the record.
+    """
+    name = f"{run.experiment}-{datadir.folder.name}-{context.volume.profile.name}"
+    log = context.layout.logs / f"{name}-{subject.name}-{run.mode}-{run.round}.log"
+    datadir.restore(state)
+    if drop_caches:
+        tools.drop_caches()
+    server = Server(
+        context.layout,
+        subject.binary,
+        datadir.work,
+        [*subject.options, *options],
+        log,
+        context.volume.procs,
+    )
+    run.started_at = now_text()
+    run.command = server.command
+    with server:
+        try:
+            times = server.startup(context.timeout_sec, context.volume.device)
+            start = _collect(run, server, times)
+            if extra is not None:
+                extra(run, server, start)
+        except BenchError as error:
+            run.problems.append(str(error))
+
+
+def new_run(experiment: str, subject: str, mode: str, number: int, parameters: dict[str, Any]) -> Run:
+    """A record to be filled by `measure`."""
+    return Run(experiment, subject, mode, number, parameters, now_text(), [])
+
+
+def _collect(run: Run, server: Server, times: StartTimes) -> logs.Start:
+    lines = server.read_log()
+    start = logs.parse_start(lines, times.exec_time, times.ready_time)
+    run.metrics["ready_s"] = times.ready_time - times.exec_time
+    run.metrics["first_query_s"] = times.first_query_time - times.exec_time
+    memory = server.peak_memory_kib()
+    if memory is not None:
+        run.metrics["peak_memory_kib"] = memory
+    add_io(run.metrics, "", server.io_between(times.exec_time, times.first_query_time))
+    if server.binary.flavour == "mysql":
+        for name, (begin, end) in start.phases.items():
+            counters = server.io_between(begin, end)
+            run.phases_s[name] = max(0.0, end - begin)
+            run.phase_io[name] = {
+                "reads": counters.reads,
+                "sectors_read": counters.sectors_read,
+                "process_read_bytes": counters.process_read_bytes,
+            }
+    run.metrics["recovered"] = int(start.recovered)
+    run.status = server.status()
+    run.problems += [f"the error log says: {text}" for text in logs.errors(lines)]
+    note_disturbance(run)
+    return start
+
+
+def add_io(metrics: dict[str, float], prefix: str, counters: Counters) -> None:
+    """Adds the I/O counters to metrics, with a prefix to their names."""
+    metrics[f"{prefix}reads"] = counters.reads
+    metrics[f"{prefix}sectors_read"] = counters.sectors_read
+    metrics[f"{prefix}writes"] = counters.writes
+    metrics[f"{prefix}sectors_written"] = counters.sectors_written
+    metrics[f"{prefix}process_read_bytes"] = counters.process_read_bytes
+
+
+def note_disturbance(run: Run) -> None:
+    """Notes it if the device read much more than the server did."""
+    device = run.metrics["sectors_read"] * SECTOR_BYTES
+    own = run.metrics["process_read_bytes"]
+    if device - own > max(DISTURBED_BYTES, own * DISTURBED_FRACTION):
+        run.notes.append(
+            f"the device read {device / 2**20:.1f} MiB, the server {own / 2**20:.1f} MiB: "
+            "another program used the disk"
+        )

@@ -1,0 +1,264 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The servers that are compared, and the variables each of them is started with.
+
+What a binary knows is found by asking it (--verbose --help), so an unpatched or older binary
+leads to skipped subjects with a reason, never to a server that ignores what it was told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import tools
+from bench.errors import BenchError, Unavailable
+
+FILES_PER_THREAD = 8000
+THREADS_PER_CORE = 2
+THREADS_MOST = 16
+
+FADVISE = "innodb_tablespace_check_fadvise"
+LIGHT = "innodb_tablespace_check_light"
+THREADS = "innodb_tablespace_check_threads"
+CHECK_IO = "innodb_tablespace_check_io"
+MAP = "innodb_tablespace_map"
+UNDO = "innodb_undo_read_ahead_pages"
+WAYS = "innodb_ddl_merge_ways"
+ON_THE_FLY = "innodb_ddl_merge_on_the_fly"
+DROP_CACHE = "innodb_ddl_merge_drop_cache"
+
+STOCK_VALUES = {
+    FADVISE: "OFF",
+    LIGHT: "OFF",
+    THREADS: "0",
+    CHECK_IO: "THREADS",
+    MAP: "OFF",
+    UNDO: "0",
+    WAYS: "2",
+    ON_THE_FLY: "OFF",
+    DROP_CACHE: "ON",
+}
+"""Value of each of our variables that gives upstream's behaviour."""
+
+
+def upstream_threads(files: int, cores: int) -> int:
+    """Threads upstream uses to check so many files, the main thread included.
+
+    One more for each 8,000 files, at most 2 for each core, at most 16.
+    """
+    extra = files // FILES_PER_THREAD
+    if cores > 0:
+        extra = min(extra, THREADS_PER_CORE * cores)
+    return min(extra, THREADS_MOST) + 1
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A mysqld or mariadbd, what it calls itself, and the variables it knows.
+
+    `root` is the directory to chroot into; `path` is inside it then.
+    """
+
+    path: Path
+    root: Path | None
+    flavour: str
+    version: str
+    variables: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
+
+    def knows(self, variable: str) -> bool:
+        """Whether the server has this system variable."""
+        return variable in self.variables
+
+
+def command_in_root(root: Path | None, path: Path) -> list[str]:
+    """The words that run a program, in its root if it has one."""
+    return ["chroot", str(root), str(path)] if root else [str(path)]
+
+
+def parse_help(text: str) -> dict[str, str]:
+    """Variables and default values from the table at the end of --verbose --help.
+
+    Names have underscores. Options that are not variables are in there too.
+    """
+    variables: dict[str, str] = {}
+    table = text.partition("Variables (--variable-name=value)")[2].partition("\n---")[2]
+    for line in table.splitlines()[1:]:
+        match = re.match(r"^([a-z][a-z0-9-]*)(?: +(.*))?$", line)
+        if match:
+            variables[match[1].replace("-", "_")] = (match[2] or "").strip()
+        elif variables and not line.strip():
+            break
+    return variables
+
+
+def inspect_binary(path: Path, root: Path | None = None) -> Binary:
+    """Asks a binary for its version and variables.
+
+    Raises Unavailable if there is no such file, BenchError if it does not run or answer.
+    """
+    real = root / path.relative_to("/") if root else path
+    if not real.exists():
+        raise Unavailable(f"there is no server at {real}; build it or name one with --mysqld")
+    if not os.access(real, os.X_OK) or not real.is_file():
+        raise BenchError(f"{real} is not an executable file")
+    command = command_in_root(root, path)
+    as_root = ["--user=root"] if os.geteuid() == 0 else []
+    texts = []
+    for options in (["--version"], ["--no-defaults", *as_root, "--verbose", "--help"]):
+        try:
+            done = subprocess.run(
+                command + options,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=60,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BenchError(f"{real} does not run: {error}") from error
+        if done.returncode != 0:
+            tail = " ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
+            raise BenchError(f"{real} {options[-1]} failed with {done.returncode}: {tail}")
+        texts.append(done.stdout)
+    version = re.search(r"Ver (\S+)", texts[0])
+    if version is None:
+        raise BenchError(f"{real} is not a MySQL or MariaDB server: it says {texts[0].strip()!r}")
+    variables = parse_help(texts[1])
+    if "innodb_buffer_pool_size" not in variables:
+        raise BenchError(f"{real} --verbose --help names no InnoDB variables")
+    flavour = "mariadb" if "MariaDB" in texts[0] else "mysql"
+    return Binary(path, root, flavour, version[1], variables)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A server with the options that make it one of those compared.
+
+    `settings` are the values of our variables; `note` says in a few words what it stands for.
+    """
+
+    name: str
+    binary: Binary
+    settings: dict[str, str]
+    note: str
+
+    @property
+    def options(self) -> list[str]:
+        """The settings as command line options."""
+        return [f"--{name.replace('_', '-')}={value}" for name, value in self.settings.items()]
+
+    @property
+    def uses_map(self) -> bool:
+        """Whether the server keeps a tablespace map, which then is part of its data directory."""
+        if not self.binary.knows(MAP):
+            return False
+        return self.settings.get(MAP, self.binary.variables[MAP]).upper() in ("ON", "TRUE", "1")
+
+
+def stock_settings(binary: Binary) -> dict[str, str]:
+    """All of our variables that the binary knows, at upstream's values."""
+    return {name: value for name, value in STOCK_VALUES.items() if binary.knows(name)}
+
+
+STARTUP_SUBJECTS = (
+    "stock",
+    "off",
+    "fadvise",
+    "light",
+    "light+threads",
+    "light+io_uring",
+    "map",
+    "defaults",
+    "mariadb",
+)
+"""Subjects of the start-up experiment, in the order in which they run."""
+
+UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "defaults")
+"""Subjects of the undo experiment. MariaDB logs nothing about the phase that is measured."""
+
+DDL_SUBJECTS = (
+    "stock",
+    "off",
+    "merge-ways",
+    "merge-on-the-fly",
+    "merge-keep-cache",
+    "defaults",
+    "mariadb",
+)
+"""Subjects of the index build experiment."""
+
+OLTP_SUBJECTS = ("stock", "off", "defaults", "mariadb")
+"""Subjects of the regression check under load."""
+
+
+def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Subject:
+    """One of the subjects that run our own binary: one change, all else at upstream's values.
+
+    `files` and `cores` matter to those whose number of threads follows upstream's rule. Raises
+    Unavailable, naming the variable, if the binary does not know what the subject needs.
+    """
+    rule = str(upstream_threads(files, cores))
+    changes: dict[str, tuple[dict[str, str], str]] = {
+        "off": ({}, "all variables at upstream's values"),
+        "fadvise": (
+            {FADVISE: "ON", LIGHT: "OFF", THREADS: rule},
+            f"fadvise on, light off, {rule} thread(s) as upstream would use",
+        ),
+        "light": (
+            {FADVISE: "ON", LIGHT: "ON", THREADS: rule},
+            f"fadvise and light on, {rule} thread(s) as upstream would use",
+        ),
+        "light+threads": (
+            {FADVISE: "ON", LIGHT: "ON", THREADS: "0"},
+            "fadvise and light on, threads automatic",
+        ),
+        "light+io_uring": (
+            {FADVISE: "ON", LIGHT: "ON", CHECK_IO: "IO_URING"},
+            "fadvise and light on, io_uring",
+        ),
+        "map": ({MAP: "ON"}, "tablespace map on"),
+        "undo-read-ahead": ({UNDO: _default(binary, UNDO)}, "undo read-ahead on"),
+        "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),
+        "merge-on-the-fly": ({ON_THE_FLY: "ON"}, "last merge not written out"),
+        "merge-keep-cache": ({DROP_CACHE: "OFF"}, "sort files stay in the page cache"),
+    }
+    if name == "defaults":
+        if not stock_settings(binary):
+            raise _unpatched(binary, list(STOCK_VALUES))
+        return Subject(name, binary, {}, "no variable set")
+    change, note = changes[name]
+    missing = sorted(variable for variable in change if not binary.knows(variable))
+    if missing:
+        raise _unpatched(binary, missing)
+    return Subject(name, binary, stock_settings(binary) | change, note)
+
+
+def _default(binary: Binary, variable: str) -> str:
+    return binary.variables.get(variable, "")
+
+
+def _unpatched(binary: Binary, variables: Sequence[str]) -> Unavailable:
+    return Unavailable(
+        f"{binary.path} ({binary.version}) does not know {', '.join(variables)}: "
+        "it is not built with the change this subject measures"
+    )
+
+
+def mariadb_binary() -> Binary:
+    """The machine's MariaDB server; Unavailable if it is not installed."""
+    tools.need("mariadbd")
+    return inspect_binary(Path(shutil.which("mariadbd") or "/usr/sbin/mariadbd"))
+
+
+def check_names(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raises BenchError for a subject that does not exist or is named twice."""
+    for name in names:
+        if name not in known:
+            raise BenchError(f"unknown subject {name!r}; there are {', '.join(known)}")
+        if names.count(name) > 1:
+            raise BenchError(f"subject {name!r} is named twice")

@@ -1,0 +1,229 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Disk and process counters, throttle files, fio and sysbench output, statistics."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bench import fio, latency, profiles, roots, throttle
+from bench.diskstats import (
+    Counters,
+    Sampler,
+    parse_diskstats,
+    parse_mountinfo,
+    parse_process_io,
+    parse_stat,
+)
+from bench.errors import BenchError, Unavailable
+from bench.experiments import ddl, oltp
+from bench.stats import Summary, ratio, summarize
+from bench.tests.helpers import SAMPLES
+
+DISKSTATS = """\
+   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+ 254       0 vda 259840 21095 14456898 30571 19351 187455 10258104 32126 0 20700 64045 0 0 0 0 0 0
+"""
+MOUNTS = """\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+41 22 7:0 / /bench/volumes/fs rw,relatime - ext4 /dev/loop0 rw
+42 22 0:40 / /with\\040space rw - xfs /dev/vdb rw
+"""
+
+
+def test_statistics() -> None:
+    assert summarize([3.0, 1.0, 2.0]) == Summary(2.0, 1.0, 3.0, 3)
+    assert summarize([4.0, 1.0]) == Summary(2.5, 1.0, 4.0, 2)
+    assert summarize([]) is None
+    assert ratio(2.0, 8.0) == 4.0
+    assert ratio(0.0, 8.0) is None
+    assert ratio(None, 8.0) is None
+    assert ratio(2.0, None) is None
+
+
+def test_diskstats() -> None:
+    expected = Counters(259840, 14456898, 19351, 10258104)
+    assert parse_diskstats(DISKSTATS, 254, 0) == expected
+    with pytest.raises(KeyError):
+        parse_diskstats(DISKSTATS, 8, 0)
+    with pytest.raises(ValueError, match="statistics"):
+        parse_stat("1 2 3")
+    assert Counters(5, 40, 2, 16, 4096, 512) - Counters(1, 8, 1, 8, 0, 512) == Counters(
+        4, 32, 1, 8, 4096, 0
+    )
+
+
+def test_process_io() -> None:
+    text = "rchar: 10\nwchar: 0\nread_bytes: 4096\nwrite_bytes: 512\ncancelled_write_bytes: 0\n"
+    assert parse_process_io(text) == (4096, 512)
+
+
+def test_the_innermost_mount_holds_a_path() -> None:
+    assert parse_mountinfo(MOUNTS, "/bench/volumes/fs/data") == ("/bench/volumes/fs", "ext4", "/dev/loop0")
+    assert parse_mountinfo(MOUNTS, "/bench/volumes/fsx") == ("/", "ext4", "/dev/vda")
+    assert parse_mountinfo(MOUNTS, "/with space/x")[1] == "xfs"
+
+
+def test_samples_are_attributed_by_time() -> None:
+    sampler = Sampler(None, os.getpid())
+    sampler._times = [10.0, 10.1, 10.2]
+    sampler._counters = [Counters(reads=1), Counters(reads=5), Counters(reads=6)]
+    assert sampler.between(10.05, 10.15) == Counters(reads=1)
+    assert sampler.between(9.0, 11.0) == Counters(reads=5)
+    assert sampler.between(10.1, 10.1) == Counters()
+
+
+def test_sampler_counts_this_process() -> None:
+    sampler = Sampler(None, os.getpid(), period_sec=0.001)
+    sampler.start()
+    sampler.stop()
+    assert len(sampler._times) >= 2
+
+
+def test_throttle_lines() -> None:
+    limits = throttle.Limits(3000, 131072000)
+    assert throttle.v1_lines("254:0", limits) == {
+        "blkio.throttle.read_iops_device": "254:0 3000",
+        "blkio.throttle.read_bps_device": "254:0 131072000",
+    }
+    assert throttle.v1_lines("254:0", None)["blkio.throttle.read_iops_device"] == "254:0 0"
+    assert throttle.v2_line("8:0", limits) == "8:0 rbps=131072000 riops=3000"
+    assert throttle.v2_line("8:0", None) == "8:0 rbps=max riops=max"
+
+
+def _forget(path: object) -> None:
+    """os.rmdir of a cgroup, whose files vanish with it."""
+    folder = Path(str(path))
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_groups_are_limited_and_removed(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup.subtree_control").write_text("cpu\n")
+    written: list[str] = []
+    real = Path.write_text
+
+    def spy(path: Path, text: str, **more: str) -> int:
+        written.append(f"{path.name}={text.strip()}")
+        return real(path, text, **more)
+
+    monkeypatch.setattr(Path, "write_text", spy)
+    group = throttle.Controller(version, tmp_path).make("1-test")
+    group.limit("254:0", throttle.Limits(3000, 1000))
+    assert group.procs == tmp_path / "redstart-bench-1-test" / "cgroup.procs"
+    monkeypatch.setattr(os, "rmdir", lambda path: _rmdir_once(path, monkeypatch))
+    group.remove()
+    assert not group.path.exists()
+    if version == 1:
+        assert written[-1] == "blkio.throttle.read_bps_device=254:0 0"
+    else:
+        assert written[0] == "cgroup.subtree_control=+io"
+        assert written[-1] == "io.max=254:0 rbps=max riops=max"
+
+
+def _rmdir_once(path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    _forget(path)
+
+
+def test_a_refused_limit_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = throttle.Controller(1, tmp_path).make("1-test")
+
+    def refuse(path: Path, text: str, **more: str) -> int:
+        raise OSError(errno.ENODEV, "No such device")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(BenchError, match="No such device"):
+        group.limit("9:9", throttle.Limits(1, 1))
+
+
+def test_groups_of_dead_benches_are_swept(tmp_path: Path) -> None:
+    dead, living = "redstart-bench-99999999", f"redstart-bench-{os.getpid()}"
+    (tmp_path / dead).mkdir()
+    (tmp_path / living).mkdir()
+    assert throttle.Controller(1, tmp_path).sweep() == [dead]
+    assert (tmp_path / living).exists()
+
+
+def test_finding_the_controller() -> None:
+    v1 = "cgroup /sys/fs/cgroup/blkio cgroup rw,relatime,blkio 0 0\n"
+    v2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,relatime 0 0\n"
+    assert throttle.find_controller(v2 + v1, "hugetlb") == throttle.Controller(
+        1, Path("/sys/fs/cgroup/blkio")
+    )
+    assert throttle.find_controller(v2, "cpu io memory").version == 2
+    with pytest.raises(Unavailable):
+        throttle.find_controller(v2, "cpu memory")
+
+
+def _fio(size: int, iops: float, latency_usec: float = 100.0) -> fio.FioResult:
+    return fio.FioResult(size, 32, iops, iops * size, latency_usec, latency_usec)
+
+
+def test_fio_output() -> None:
+    text = (SAMPLES / "fio.json").read_text()
+    found = fio.parse("note: a warning first\n" + text, 16384, 32)
+    job = json.loads(text)["jobs"][0]["read"]
+    assert found.iops == pytest.approx(job["iops"])
+    assert found.latency_mean_usec == pytest.approx(job["clat_ns"]["mean"] / 1000)
+    assert found.latency_p99_usec == pytest.approx(583008.256)
+    for bad in ("", "{}", '{"jobs": []}', '{"jobs": [{"error": 5, "read": {}}]}'):
+        with pytest.raises(BenchError):
+            fio.parse(bad, 16384, 32)
+
+
+def test_whether_limits_hold() -> None:
+    limits = throttle.Limits(3000, 125 << 20)
+    good = _fio(1 << 20, 125)
+    assert profiles.limit_error(limits, _fio(16384, 2996), good) is None
+    assert "slower" in (profiles.limit_error(limits, _fio(16384, 700), good) or "")
+    assert "not limited" in (profiles.limit_error(limits, _fio(16384, 40000), good) or "")
+    assert "1 MiB" in (profiles.limit_error(limits, _fio(16384, 3000), _fio(1 << 20, 900)) or "")
+    narrow = throttle.Limits(16000, 100 << 20)
+    assert profiles.limit_error(narrow, _fio(16384, 6400), _fio(1 << 20, 100)) is None
+
+
+def test_whether_a_delay_holds() -> None:
+    one, many = _fio(16384, 714, 1383), _fio(16384, 5053)
+    assert profiles.delay_error(1000, one, many) is None
+    assert profiles.delay_error(1000, _fio(16384, 7589, 93), many) is not None
+    assert profiles.delay_error(1000, one, _fio(16384, 800)) is not None
+    assert latency.delay_text(1000) == "1ms"
+    assert latency.delay_text(500) == "500us"
+
+
+def test_sysbench_output() -> None:
+    found = oltp.parse_sysbench((SAMPLES / "sysbench.txt").read_text())
+    assert found == {
+        "transactions_per_sec": 705.96,
+        "queries_per_sec": 11295.35,
+        "latency_mean_ms": 5.66,
+        "latency_p95_ms": 16.71,
+        "errors": 0.0,
+    }
+    with pytest.raises(BenchError, match="transactions_per_sec"):
+        oltp.parse_sysbench("FATAL: unable to connect")
+
+
+def test_key_data() -> None:
+    assert ddl.key_data_bytes("rebuild", 600_000) == 600_000 * 5 * 68
+    assert ddl.key_data_bytes("add-index", 10) == 10 * 132
+
+
+def test_mirror_of_the_machine() -> None:
+    deb822 = "Types: deb\nURIs: http://archive.example/debian-security\n"
+    assert roots.parse_mirror([deb822, "URIs: http://archive.example/debian\n"]) == (
+        "http://archive.example/debian"
+    )
+    one_line = "# deb http://old.example/debian x\ndeb [signed-by=/k] http://a.example/debian/ sid main\n"
+    assert roots.parse_mirror([one_line]) == "http://a.example/debian/"
+    assert roots.parse_mirror(["deb http://a.example/ubuntu x main"]) is None

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Error logs of real starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import logs
+from bench.tests.helpers import log_lines
+
+
+def test_phases_and_counts_of_a_crash_start() -> None:
+    lines = log_lines("mysql-crash-start.log")
+    ready = next(line for line in lines if logs.is_ready(line)).time
+    start = logs.parse_start(lines, lines[0].time, ready)
+    seconds = {name: end - begin for name, (begin, end) in start.phases.items()}
+    assert list(seconds) == list(logs.PHASES)
+    assert seconds["listing"] == pytest.approx(0.204, abs=0.001)
+    assert seconds["check"] == pytest.approx(0.866, abs=0.001)
+    assert seconds["validate"] == pytest.approx(2.415, abs=0.001)
+    assert sum(seconds.values()) == pytest.approx(ready - lines[0].time)
+    assert (start.files_checked, start.threads) == (20004, 3)
+    assert (start.tablespaces, start.validated) == (20006, 20006)
+    assert start.recovered
+    assert logs.errors(lines) == []
+
+
+def test_without_the_line_on_threads_listing_belongs_to_check() -> None:
+    lines = [line for line in log_lines("mysql-crash-start.log") if "threads to" not in line.text]
+    start = logs.parse_start(lines, lines[0].time, lines[-1].time)
+    assert "listing" not in start.phases
+    begin, end = start.phases["check"]
+    assert end - begin == pytest.approx(1.071, abs=0.001)
+    assert start.threads is None
+
+
+def test_a_start_that_says_nothing_is_one_phase() -> None:
+    start = logs.parse_start([], 10.0, 12.5)
+    assert start.phases == {"boot": (10.0, 12.5)}
+    assert not start.recovered
+
+
+def test_lines_behind_the_progress_of_a_rollback_are_read() -> None:
+    line = logs.parse_line(
+        " 32026-11-21T10:16:30.885899Z 0 [System] [MY-010931] [Server] mysqld: ready for "
+        "connections. Version: '9.7.4-2'",
+        0.0,
+    )
+    assert line is not None
+    assert logs.is_ready(line)
+    assert line.time == pytest.approx(1795256190.885899)
+
+
+def test_resurrection() -> None:
+    lines = log_lines("mysql-undo-start.log")
+    found = logs.parse_resurrection(lines)
+    assert found is not None
+    assert (found.records, found.pages) == (400000, 3417)
+    assert found.end - found.begin == pytest.approx(0.285, abs=0.001)
+    assert logs.parse_resurrection(log_lines("mysql-crash-start.log")) is None
+    assert any(logs.is_ready(line) for line in lines)
+
+
+def test_mariadb_lines_take_the_time_they_were_seen() -> None:
+    lines = log_lines("mariadb-crash-start.log", seen=123.0)
+    assert {line.time for line in lines} == {123.0}
+    assert any(logs.is_ready(line) for line in lines)
+    assert logs.parse_start(lines, 120.0, 123.0).recovered
+
+
+def test_errors_and_the_x_plugin() -> None:
+    stamp = "2026-11-21T10:16:30.885899Z 0"
+    error = logs.parse_line(f"{stamp} [ERROR] [MY-012209] [InnoDB] Multiple files found", 0.0)
+    plugin = logs.parse_line(
+        f"{stamp} [System] [MY-011323] [Server] X Plugin ready for connections.", 0.0
+    )
+    assert error is not None and plugin is not None
+    assert logs.errors([error, plugin]) == ["Multiple files found"]
+    assert not logs.is_ready(plugin)
+    assert logs.parse_line("Version: '10.11'", 0.0) is None

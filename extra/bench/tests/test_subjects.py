@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Subjects and what a binary knows."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench import subjects
+from bench.errors import BenchError, Unavailable
+from bench.server import launch_command
+from bench.subjects import Binary
+from bench.tests.helpers import SAMPLES
+
+
+def patched() -> Binary:
+    variables = subjects.parse_help((SAMPLES / "help.txt").read_text())
+    return Binary(Path("/opt/mysqld"), None, "mysql", "9.7.4-redstart", variables)
+
+
+def test_help_table() -> None:
+    variables = patched().variables
+    assert variables["innodb_buffer_pool_size"] == "134217728"
+    assert variables["innodb_tablespace_check_light"] == "TRUE"
+    assert variables["admin_address"] == "(No default value)"
+    assert variables["init_connect"] == ""
+    assert len(variables) == 8
+
+
+@pytest.mark.parametrize(
+    ("files", "cores", "threads"),
+    [(0, 2, 1), (7999, 2, 1), (8000, 2, 2), (20004, 2, 3), (100004, 2, 5), (10**6, 32, 17), (40000, 0, 6)],
+)
+def test_upstream_rule_for_threads(files: int, cores: int, threads: int) -> None:
+    assert subjects.upstream_threads(files, cores) == threads
+
+
+def test_settings_of_subjects() -> None:
+    binary = patched()
+    off = subjects.own_subject("off", binary)
+    assert off.settings == {
+        "innodb_tablespace_check_fadvise": "OFF",
+        "innodb_tablespace_check_light": "OFF",
+        "innodb_tablespace_check_threads": "0",
+        "innodb_undo_read_ahead_pages": "0",
+    }
+    light = subjects.own_subject("light", binary, files=20004, cores=2)
+    assert "--innodb-tablespace-check-threads=3" in light.options
+    assert "--innodb-tablespace-check-light=ON" in light.options
+    free = subjects.own_subject("light+threads", binary, files=20004, cores=2)
+    assert free.settings["innodb_tablespace_check_threads"] == "0"
+    undo = subjects.own_subject("undo-read-ahead", binary)
+    assert undo.settings["innodb_undo_read_ahead_pages"] == "64"
+    assert undo.settings["innodb_tablespace_check_light"] == "OFF"
+    assert subjects.own_subject("defaults", binary).options == []
+
+
+def test_a_binary_without_the_change_is_refused() -> None:
+    with pytest.raises(Unavailable, match="innodb_tablespace_map"):
+        subjects.own_subject("map", patched())
+    plain = Binary(Path("/m"), None, "mysql", "9.7.4", {"innodb_buffer_pool_size": "1"})
+    assert subjects.own_subject("off", plain).options == []
+    for name in ("fadvise", "light", "light+threads", "merge-ways", "defaults"):
+        with pytest.raises(Unavailable, match="does not know"):
+            subjects.own_subject(name, plain)
+
+
+def test_map_subjects_are_recognised() -> None:
+    binary = Binary(Path("/m"), None, "mysql", "x", {subjects.MAP: "TRUE", subjects.FADVISE: "TRUE"})
+    assert subjects.own_subject("defaults", binary).uses_map
+    assert subjects.own_subject("map", binary).uses_map
+    assert not subjects.own_subject("off", binary).uses_map
+
+
+def test_names() -> None:
+    subjects.check_names(("off", "stock"), subjects.STARTUP_SUBJECTS)
+    with pytest.raises(BenchError, match="unknown"):
+        subjects.check_names(("of",), subjects.STARTUP_SUBJECTS)
+    with pytest.raises(BenchError, match="twice"):
+        subjects.check_names(("off", "off"), subjects.STARTUP_SUBJECTS)
+
+
+def _script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_inspecting_binaries(tmp_path: Path) -> None:
+    help_file = SAMPLES / "help.txt"
+    good = _script(
+        tmp_path / "good",
+        f'[ "$1" = --version ] && echo "mysqld  Ver 9.7.4-redstart for Linux" || cat {help_file}',
+    )
+    binary = subjects.inspect_binary(good)
+    assert (binary.version, binary.flavour) == ("9.7.4-redstart", "mysql")
+    assert binary.knows(subjects.LIGHT)
+    with pytest.raises(Unavailable, match="no server"):
+        subjects.inspect_binary(tmp_path / "none")
+    with pytest.raises(BenchError, match="not an executable"):
+        subjects.inspect_binary(tmp_path)
+    with pytest.raises(BenchError, match="failed with 3"):
+        subjects.inspect_binary(_script(tmp_path / "bad", "echo oh no; exit 3"))
+    with pytest.raises(BenchError, match="not a MySQL"):
+        subjects.inspect_binary(_script(tmp_path / "other", "echo hello"))
+
+
+def test_a_launched_program_joins_its_group_and_keeps_its_words(tmp_path: Path) -> None:
+    program = _script(tmp_path / "program", 'printf "%s|" "$@"')
+    procs = tmp_path / "cgroup.procs"
+    binary = Binary(program, None, "mysql", "1")
+    words = launch_command(binary, ["--a=b c", "--d"], [], procs)[3:]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "--a=b c|--d|"
+    assert procs.read_text().strip().isdigit()
+
+
+def test_a_launch_into_a_root_names_binds_and_program() -> None:
+    binary = Binary(Path("/usr/sbin/mysqld"), Path("/roots/stock"), "mysql", "1")
+    words = launch_command(binary, ["--x"], [Path("/base"), Path("/run")], None)
+    assert words[-6:] == ["/roots/stock", "/base", "/run", "--", "/usr/sbin/mysqld", "--x"]
+    assert words[3:7] == ["unshare", "--mount", "--propagation", "private"]

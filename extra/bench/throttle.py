@@ -1,0 +1,201 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Limits on a device's reads for one group of processes, by cgroup v1 (blkio) or v2 (io).
+
+Only processes put into the group are limited. Reads are limited and writes are not: neither
+version can give reads and writes one common budget, and buffered writes escape v1 altogether.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bench.errors import BenchError, Unavailable
+
+GROUP_PREFIX = "redstart-bench-"
+REMOVE_TIMEOUT_SEC = 5.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Read limits of a volume: I/Os a second and bytes a second."""
+
+    read_iops: int
+    read_bytes_per_sec: int
+
+
+class Group(Protocol):
+    """A cgroup made by this bench."""
+
+    path: Path
+
+    @property
+    def procs(self) -> Path:
+        """The file that takes process ids."""
+
+    def limit(self, numbers: str, limits: Limits) -> None:
+        """Sets the limits for the device MAJOR:MINOR."""
+
+    def remove(self) -> None:
+        """Lifts the limits, kills what still runs in the group, and removes it."""
+
+
+def v1_lines(numbers: str, limits: Limits | None) -> dict[str, str]:
+    """What to write into which blkio.throttle file; None lifts the limits."""
+    iops = limits.read_iops if limits else 0
+    rate = limits.read_bytes_per_sec if limits else 0
+    return {
+        "blkio.throttle.read_iops_device": f"{numbers} {iops}",
+        "blkio.throttle.read_bps_device": f"{numbers} {rate}",
+    }
+
+
+def v2_line(numbers: str, limits: Limits | None) -> str:
+    """What to write into io.max; None lifts the limits."""
+    if limits is None:
+        return f"{numbers} rbps=max riops=max"
+    return f"{numbers} rbps={limits.read_bytes_per_sec} riops={limits.read_iops}"
+
+
+class _BaseGroup:
+    """What both versions share."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._limited: list[str] = []
+        path.mkdir()
+
+    @property
+    def procs(self) -> Path:
+        return self.path / "cgroup.procs"
+
+    def _write(self, name: str, text: str) -> None:
+        try:
+            (self.path / name).write_text(text + "\n", encoding="ascii")
+        except OSError as error:
+            raise BenchError(f"cannot write {text!r} to {self.path / name}: {error}") from error
+
+    def remove(self) -> None:
+        for numbers in self._limited:
+            self._lift(numbers)
+        self._limited.clear()
+        remove_group(self.path)
+
+    def _lift(self, numbers: str) -> None:
+        raise NotImplementedError
+
+
+class GroupV1(_BaseGroup):
+    """A group of the v1 blkio controller."""
+
+    def limit(self, numbers: str, limits: Limits) -> None:
+        self._limited.append(numbers)
+        for name, text in v1_lines(numbers, limits).items():
+            self._write(name, text)
+
+    def _lift(self, numbers: str) -> None:
+        for name, text in v1_lines(numbers, None).items():
+            self._write(name, text)
+
+
+class GroupV2(_BaseGroup):
+    """A group of the unified hierarchy."""
+
+    def limit(self, numbers: str, limits: Limits) -> None:
+        self._limited.append(numbers)
+        self._write("io.max", v2_line(numbers, limits))
+
+    def _lift(self, numbers: str) -> None:
+        self._write("io.max", v2_line(numbers, None))
+
+
+def remove_group(path: Path) -> None:
+    """Kills the processes of a group and removes it; BenchError if that takes over 5 s."""
+    deadline = time.monotonic() + REMOVE_TIMEOUT_SEC
+    while True:
+        try:
+            pids = (path / "cgroup.procs").read_text(encoding="ascii").split()
+        except OSError:
+            pids = []
+        for pid in pids:
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            os.rmdir(path)
+            return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise BenchError(f"cannot remove the cgroup {path}: {error}") from error
+            time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Controller:
+    """Where groups are made: the mount point of blkio (v1) or of the unified hierarchy (v2)."""
+
+    version: int
+    mount: Path
+
+    def make(self, name: str) -> Group:
+        """Makes an empty group without limits."""
+        if self.version == 1:
+            return GroupV1(self.mount / (GROUP_PREFIX + name))
+        control = self.mount / "cgroup.subtree_control"
+        if "io" not in control.read_text(encoding="ascii").split():
+            control.write_text("+io\n", encoding="ascii")
+        return GroupV2(self.mount / (GROUP_PREFIX + name))
+
+    def sweep(self) -> list[str]:
+        """Removes the groups that a killed bench left behind; returns their names.
+
+        A group is left behind if the process whose id it is named after no longer exists.
+        """
+        removed = []
+        for path in self.mount.glob(GROUP_PREFIX + "*"):
+            owner = path.name.removeprefix(GROUP_PREFIX).split("-")[0]
+            if owner.isdigit() and not Path("/proc", owner).exists():
+                remove_group(path)
+                removed.append(path.name)
+        return removed
+
+
+def find_controller(mounts: str, controllers: str) -> Controller:
+    """The controller that can limit I/O.
+
+    `mounts` is the text of /proc/mounts, `controllers` that of the unified hierarchy's
+    cgroup.controllers ("" if there is none). Raises Unavailable if neither version has it.
+    """
+    v2: Controller | None = None
+    for line in mounts.splitlines():
+        words = line.split()
+        if len(words) < 4:
+            continue
+        if words[2] == "cgroup" and "blkio" in words[3].split(","):
+            return Controller(1, Path(words[1]))
+        if words[2] == "cgroup2" and "io" in controllers.split():
+            v2 = Controller(2, Path(words[1]))
+    if v2 is None:
+        raise Unavailable("this machine has no cgroup controller for I/O (v1 blkio or v2 io)")
+    return v2
+
+
+def system_controller() -> Controller:
+    """The controller of this machine; Unavailable without one or without root."""
+    if os.geteuid() != 0:
+        raise Unavailable("limiting a device's I/O needs root")
+    mounts = Path("/proc/mounts").read_text(encoding="utf-8")
+    controllers = ""
+    for line in mounts.splitlines():
+        words = line.split()
+        if len(words) > 2 and words[2] == "cgroup2":
+            listed = Path(words[1]) / "cgroup.controllers"
+            controllers = listed.read_text(encoding="ascii") if listed.exists() else ""
+    return find_controller(mounts, controllers)

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Calls to the programs of the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.errors import BenchError, Unavailable
+
+PACKAGES = {
+    "debootstrap": "debootstrap",
+    "fio": "fio",
+    "nbdkit": "nbdkit",
+    "nbdfuse": "libnbd-bin",
+    "sysbench": "sysbench",
+    "mariadbd": "mariadb-server-core",
+    "mkfs.ext4": "e2fsprogs",
+    "losetup": "mount",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+}
+"""Debian package of each program the bench may need."""
+
+
+def need(*programs: str) -> None:
+    """Raises Unavailable, with the apt line to run, if a program is missing."""
+    missing = [name for name in programs if shutil.which(name) is None]
+    if missing:
+        packages = " ".join(sorted({PACKAGES.get(name, name) for name in missing}))
+        raise Unavailable(f"missing: {', '.join(missing)}; apt-get install {packages}")
+
+
+def need_root(what: str) -> None:
+    """Raises Unavailable unless this process is root."""
+    if os.geteuid() != 0:
+        raise Unavailable(f"{what} needs root")
+
+
+def run(
+    command: Sequence[str | Path], log: Path | None = None, procs: Path | None = None
+) -> str:
+    """Runs a program to its end and returns its standard output.
+
+    With `log`, output and errors go to that file instead. With `procs`, the program runs in the
+    cgroup with that file of process ids. Raises BenchError with the last lines of what the
+    program said if it fails. Ctrl-C ends the program and all it has started.
+    """
+    words = [str(word) for word in command]
+    if procs is not None:
+        words = ["sh", "-c", 'echo $$ > "$1" && shift && exec "$@"', "sh", str(procs), *words]
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(open(log, "wb+") if log else tempfile.TemporaryFile())
+        errors = output if log else stack.enter_context(tempfile.TemporaryFile())
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        output.seek(0)
+        errors.seek(0)
+        out = output.read().decode("utf-8", "replace")
+        said = errors.read().decode("utf-8", "replace").strip() or out
+    if code != 0:
+        tail = "\n".join(said.strip().splitlines()[-8:])
+        name = " ".join(str(word) for word in command[:6])
+        raise BenchError(f"{name} ... failed with {code}:\n{tail}")
+    return "" if log else out
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes an ordinary process can still write to the file system that holds a path."""
+    while not path.exists():
+        path = path.parent
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize
+
+
+def need_space(path: Path, need_bytes: int, what: str) -> None:
+    """Raises BenchError if the file system of a path has less than `need_bytes` left."""
+    free = free_bytes(path)
+    if free < need_bytes:
+        raise BenchError(
+            f"{what} needs {need_bytes / 2**30:.1f} GiB on the file system of {path}, "
+            f"{free / 2**30:.1f} GiB are free; free some space or run `bench clean`"
+        )
+
+
+def drop_caches() -> None:
+    """Writes dirty pages out and drops page, dentry and inode caches. Needs root."""
+    need_root("dropping the kernel's caches")
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
+
+
+def need_memory(need_bytes: int, what: str) -> None:
+    """Raises BenchError if less memory is available."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+            if available < need_bytes:
+                raise BenchError(
+                    f"{what} needs {need_bytes / 2**30:.1f} GiB of memory, "
+                    f"{available / 2**30:.1f} GiB are available"
+                )
