@@ -58,14 +58,19 @@ def run(
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(open(log, "wb+") if log else tempfile.TemporaryFile())
         errors = output if log else stack.enter_context(tempfile.TemporaryFile())
+        # A signal between fork and assignment would leave a program that nobody knows.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        stack.callback(signal.pthread_sigmask, signal.SIG_SETMASK, mask)
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
             start_new_session=True,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
         )
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             code = process.wait()
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
