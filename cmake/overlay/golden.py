@@ -37,10 +37,22 @@ def record(repo: Path, upstream: Path, version: str) -> dict[str, Any]:
             }
             for found in sorted(plan.landings, key=lambda found: found.id)
         },
-        "sha256": {
-            path: hashlib.sha256(data).hexdigest() for path, data in sorted(plan.edited.items())
-        },
+        "upstream_sha256": {path: _sha256((upstream / path).read_bytes()) for path in plan.edited},
+        "sha256": {path: _sha256(data) for path, data in plan.edited.items()},
     }
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _read(repo: Path, version: str) -> dict[str, Any]:
+    target = golden_path(repo, version)
+    try:
+        wanted: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OverlayError(f"{target}: no golden record: {error}") from error
+    return wanted
 
 
 def write(repo: Path, upstream: Path, version: str) -> Path:
@@ -54,16 +66,14 @@ def write(repo: Path, upstream: Path, version: str) -> Path:
 
 def differences(repo: Path, upstream: Path, version: str) -> list[str]:
     """What differs from the golden record, one line each; [] if nothing does."""
-    target = golden_path(repo, version)
-    try:
-        wanted = json.loads(target.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise OverlayError(f"{target}: no golden record: {error}") from error
-    now = record(repo, upstream, version)
+    wanted, now = _read(repo, version), record(repo, upstream, version)
     found = []
-    for part in ("edits", "sha256"):
-        for key in sorted(set(wanted[part]) | set(now[part])):
-            old, new = wanted[part].get(key), now[part].get(key)
+    for part in ("edits", "upstream_sha256", "sha256"):
+        held = wanted.get(part, {})
+        for key in sorted(set(held) | set(now[part])):
+            old, new = held.get(key), now[part].get(key)
+            if part == "upstream_sha256":
+                key = f"upstream's {key}"
             if old is None:
                 found.append(f"{key}: not in the golden record")
             elif new is None:
@@ -71,6 +81,17 @@ def differences(repo: Path, upstream: Path, version: str) -> list[str]:
             elif old != new:
                 found.append(f"{key}: golden {_short(old)}, now {_short(new)}")
     return found
+
+
+def require_pristine(repo: Path, upstream: Path, version: str) -> None:
+    """Raise OverlayError unless the files to edit have the bytes that the record was made from."""
+    for path, wanted in _read(repo, version).get("upstream_sha256", {}).items():
+        file = upstream / path
+        if not file.is_file() or _sha256(file.read_bytes()) != wanted:
+            raise OverlayError(
+                f"{file} does not have its recorded checksum ({golden_path(repo, version).name}): "
+                "the tree was changed. Remove it, so that it is fetched anew."
+            )
 
 
 def _short(value: Any) -> str:

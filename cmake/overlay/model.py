@@ -35,6 +35,18 @@ _FEATURE_SCHEMA = {
         "bugs": {"type": "array", "items": {"type": "integer", "minimum": 1}},
         "upstreamable": {"type": "boolean"},
         "files": _GLOBS,
+        "commits": {"type": "array", "minItems": 1, "items": {"type": "object"}},
+    },
+}
+_COMMIT_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["subject", "why"],
+    "properties": {
+        "subject": {"type": "string", "minLength": 8, "maxLength": 72},
+        "why": {"type": "string", "minLength": 20},
+        "files": _GLOBS | {"minItems": 1},
+        "edits": _GLOBS | {"minItems": 1},
     },
 }
 _EDIT_PROPERTIES: dict[str, Any] = {
@@ -52,11 +64,26 @@ _EDIT_PROPERTIES: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
+class CommitSpec:
+    """One patch of a feature as cmake/series.yaml declares it.
+
+    files: globs of own files, and of upstream files with all their edits.
+    edits: globs of edit ids. The last patch has neither: it takes the rest.
+    """
+
+    subject: str
+    why: str
+    files: list[str] = field(default_factory=list)
+    edits: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Feature:
     """A feature of the series: its edits and files are one contribution.
 
     order: its place in cmake/series.yaml, from 0.
     files: globs of the own files that belong to it.
+    commits: how it is split into patches; [] is one patch with all of it.
     """
 
     name: str
@@ -65,6 +92,7 @@ class Feature:
     upstreamable: bool
     files: list[str]
     order: int
+    commits: list[CommitSpec] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -229,8 +257,24 @@ def _load_series(repo: Path) -> list[Feature]:
         document.validate(_FEATURE_SCHEMA, (order,))
         if any(feature.name == item["name"] for feature in features):
             raise document.error((order, "name"), f"feature `{item['name']}` stands twice")
-        features.append(Feature(**item, order=order))
+        commits = _load_commits(document, (order, "commits"), item.get("commits", []))
+        features.append(Feature(**item | {"commits": commits}, order=order))
     return features
+
+
+def _load_commits(
+    document: yamlfile.Document, where: yamlfile.Where, items: list[Any]
+) -> list[CommitSpec]:
+    for index, item in enumerate(items):
+        document.validate(_COMMIT_SCHEMA, (*where, index))
+        chooses = "files" in item or "edits" in item
+        if index < len(items) - 1 and not chooses:
+            raise document.error((*where, index), "`files` or `edits` must say what belongs to it")
+        if index == len(items) - 1 and chooses:
+            raise document.error(
+                (*where, index), "the last commit takes the rest: no `files`, no `edits`"
+            )
+    return [CommitSpec(**item) for item in items]
 
 
 def _own_files(repo: Path, config: dict[str, Any], features: list[Feature]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from redstart_cli import build as builds
+from redstart_cli import patches as contributions
 from redstart_cli import server, source, testing
 from redstart_cli.console import RedstartError, error, say
 from redstart_cli.layout import PRESETS, this_layout
@@ -26,14 +27,15 @@ _PASS_ON: dict[str, Any] = {
     "help_option_names": [],
 }
 
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
 
 def _upstream_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--upstream and --source, for every command that may have to make the source tree."""
-    folder = click.Path(exists=True, file_okay=False, path_type=Path)
     command = click.option(
         "--source",
         "checkout",
-        type=folder,
+        type=_FOLDER,
         envvar="MYSQL_SOURCE",
         help="A MySQL source tree to use instead of the package; it is only read. Also MYSQL_SOURCE.",
     )(command)
@@ -139,6 +141,20 @@ def test(level: str, version: str | None, checkout: Path | None, arguments: tupl
     names = list(testing.LEVELS) if level == "all" else [level]
     if not testing.run_levels(this_layout(), names, version, checkout, arguments):
         sys.exit(1)
+
+
+@cli.command()
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), required=False)
+@click.option("--base", "version", metavar="VERSION", help="The release to apply to; default: that of cmake/upstream.json.")
+@click.option("--source", "checkout", type=_FOLDER, help="A MySQL source tree to apply to instead; it is only read.")
+@click.option("--feature", "features", multiple=True, metavar="NAME", help="Write only this feature's patches.")
+@click.option("--allow-dirty", is_flag=True, help="Take changes that are not committed as well.")
+def patches(
+    folder: Path | None, version: str | None, checkout: Path | None, features: tuple[str, ...], allow_dirty: bool
+) -> None:
+    """Write each feature as a series of patches for `git am` into DIR (build/patches)."""
+    layout = this_layout()
+    contributions.patches(layout, folder or layout.build / "patches", version, checkout, features, allow_dirty)
 
 
 @cli.command(context_settings=_PASS_ON)

@@ -69,7 +69,8 @@ def test_golden(repo: Path, upstream: Path) -> None:
     (repo / "sql/a.cc.edit.yaml").unlink()
     done = overlay(*arguments)
     assert done.returncode == 1
-    assert "2 differences" in done.stdout
+    assert "3 differences" in done.stdout
+    assert "upstream's sql/a.cc: in the golden record only\n" in done.stdout
 
 
 def test_copied(repo: Path, upstream: Path) -> None:
