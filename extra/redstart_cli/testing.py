@@ -11,7 +11,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from redstart_cli import mtr
+from redstart_cli import mtr, proof
 from redstart_cli.apt import GoneError
 from redstart_cli.build import SERVER_TARGETS, build, lock_path
 from redstart_cli.console import RedstartError, duration, error, say, warn
@@ -113,22 +113,26 @@ class Tester:
     # unit
 
     def unit(self) -> Level:
-        """The GoogleTest programs of this repository."""
+        """The GoogleTest programs of this repository; then each patch by itself (proof.py)."""
         level = Level("unit")
         stems = unit_programs(self._layout.repo)
         if not stems:
             return level
         self._build([*SERVER_TARGETS, *stems])
         for stem in stems:
-            level.add(self._run_unit(stem))
+            level.add(self._run_unit(stem, self._layout.binary(PRESET, stem)))
+        if not self._arguments:
+            say("each patch on what stands before it")
+            with exclusive(lock_path(self._layout), str(self._layout.build)):
+                upstream = pristine(self._layout, self._version, self._checkout)
+                level.add(proof.prove(self._layout, PRESET, upstream, self._run_unit))
         return level
 
-    def _run_unit(self, stem: str) -> Level:
+    def _run_unit(self, stem: str, program: Path) -> Level:
         level = Level(stem)
         report = self._output / f"{stem}.json"
         report.parent.mkdir(parents=True, exist_ok=True)
         report.unlink(missing_ok=True)
-        program = self._layout.binary(PRESET, stem)
         command = [str(program), f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
         try:
             result = subprocess.run(
