@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from . import golden, model
+from . import golden, model, sizes
 from .copied import RUN_LINES, find_copies
 from .errors import OverlayError
 from .plan import survey, upstream_version
@@ -82,6 +82,27 @@ def golden_command(repo: Path, upstream: Path, version: str, write: bool) -> Non
         click.echo(difference)
     click.echo(f"{len(differences)} differences from the golden record of {version}")
     if differences:
+        sys.exit(1)
+
+
+@main.command(name="sizes")
+@_options
+@click.option("--write", is_flag=True, help="Write the figures into README.md and docs/changes.md.")
+def sizes_command(repo: Path, upstream: Path, write: bool) -> None:
+    """Measure the features; compare with cmake/budget.yaml and the docs."""
+    found = sizes.measure(repo, upstream, upstream_version(upstream))
+    for size in found:
+        click.echo(
+            f"{size.feature}: {size.edit_lines} lines in {size.upstream_files} upstream files, "
+            f"{size.own_lines} lines of own code, {size.test_lines} lines of tests"
+        )
+    if write:
+        for path, text in sizes.documents(repo, found).items():
+            (repo / path).write_text(text, encoding="utf-8")
+    problems = sizes.over_budget(repo, found) + sizes.outdated(repo, found)
+    for problem in problems:
+        click.echo(problem)
+    if problems:
         sys.exit(1)
 
 

@@ -162,6 +162,15 @@ class PrivateApt:
         text = "; ".join(problems[-4:]) or f"apt-get ended with {result.returncode}"
         raise GoneError(text) if _GONE.search(result.stdout) else RedstartError(text)
 
+    def ask(self, *arguments: str) -> str:
+        """Output of an apt-cache command; RedstartError with its last words."""
+        result = subprocess.run(
+            tied(["apt-cache", *arguments]), env=self._environment, capture_output=True, text=True, errors="replace"
+        )
+        if result.returncode != 0 and "Unable to locate package" not in result.stderr:
+            raise RedstartError(result.stderr.strip()[-500:] or f"apt-cache ended with {result.returncode}")
+        return result.stdout
+
     def update(self) -> None:
         """Fetch the package lists. A mirror without the suite is a RedstartError, not GoneError."""
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from redstart_cli import build as builds
+from redstart_cli import archive
 from redstart_cli import patches as contributions
 from redstart_cli import server, source, testing
 from redstart_cli.console import RedstartError, error, say
@@ -48,11 +49,17 @@ def cli() -> None:
 
 
 @cli.command(name="source")
-@click.option("--check", metavar="VERSION|DIR", help="Only show where each edit lands, or why not.")
+@click.option("--check", metavar="VERSION|DIR|archive", help="Only show where each edit lands, or why not.")
 @_upstream_options
 def source_command(check: str | None, version: str | None, checkout: Path | None) -> None:
-    """Fetch the upstream source and apply Redstart's edits (build/source)."""
+    """Fetch the upstream source and apply Redstart's edits (build/source).
+
+    --check archive asks Debian's archive what it has today. Exit status: 0 the edits apply to it, 1 they do not,
+    3 it has a version that cmake/upstream.json does not pin, 4 it gives no answer.
+    """
     layout = this_layout()
+    if check == "archive":
+        sys.exit(archive.check_archive(layout))
     with exclusive(builds.lock_path(layout), str(layout.build)):
         if check is not None:
             if not source.check_edits(layout, check):

@@ -58,6 +58,7 @@ class Tester:
             if not upstream.is_checkout:
                 level.add(self._overlay_check("golden", upstream))
         level.add(self._overlay_check("copied", upstreams[0]))
+        level.add(self._overlay_check("sizes", upstreams[0]))
         return level
 
     def _upstreams(self, level: Level) -> list[Upstream]:
