@@ -57,6 +57,8 @@ my $log       = "$home.err";
 my $socket    = "$ENV{MYSQL_TMP_DIR}/check.sock";
 my $start_dir = getcwd();
 
+my $server  = $ENV{MYSQLD};
+my @keyring;    # options of every server that has a keyring
 my @options;    # those of every server
 my @wrapper;    # the program that runs it, if any
 my $pid;        # of the server
@@ -116,7 +118,8 @@ our $SPACE_FLAGS = 54;
 
 sub command_line {
   return (
-    $ENV{MYSQLD}, '--no-defaults', "--datadir=$home/data",
+    $server, '--no-defaults', "--datadir=$home/data",
+    "--lc-messages-dir=$ENV{MYSQL_SHAREDIR}", @keyring,
     "--log-error=$log", '--log-error-verbosity=3',
     "--socket=$socket", "--pid-file=$home/pid",
     '--skip-networking', '--loose-skip-mysqlx', '--tls-version=',
@@ -185,6 +188,35 @@ sub crash {
   kill('KILL', $pid);
   waitpid($pid, 0);
   undef $pid;
+}
+
+# Give all servers from now on a keyring in a file. The manifest belongs beside
+# the server and the configuration beside the component, where tests that run at
+# the same time have theirs; so these servers have a program and a directory of
+# components of their own.
+sub use_keyring {
+  my ($path) = @_;
+  my $programs  = "$home.programs";
+  my $plugins   = "$home.plugins";
+  my $component = 'component_keyring_file';
+  my ($plugin_dir) = $ENV{KEYRING_FILE_COMPONENT_OPT} =~ /=(.*)/;
+
+  rmtree([ $programs, $plugins ]);
+  mkdir($_) or die "Cannot make $_: $!" foreach $programs, $plugins;
+
+  $server = "$programs/mysqld";
+  if (!link($ENV{MYSQLD}, $server)) {
+    copy($ENV{MYSQLD}, $server);
+    chmod(0755, $server);
+  }
+  write_file("$programs/mysqld.my", qq({ "components": "file://$component" }));
+  foreach (glob("$plugin_dir/component_*.so")) {
+    my ($name) = /([^\/]*)$/;
+    symlink($_, "$plugins/$name") or die "Cannot link to $_: $!";
+  }
+  write_file("$plugins/$component.cnf",
+    qq({ "path": "$path", "read_only": false }));
+  @keyring = ("--plugin-dir=$plugins");
 }
 
 # Make a data directory. Parameters: options of all servers from now on.
@@ -358,6 +390,7 @@ sub clean_up {
 
 sub finish {
   clean_up();
+  rmtree([ "$home.programs", "$home.plugins" ]);
 }
 
 # A test that fails leaves no server behind.
