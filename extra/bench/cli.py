@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from bench.errors import BenchError, Unavailable
 from bench.experiments import ddl, fileio, oltp, startup, undo
 from bench.html import html
 from bench.layout import Layout, default_layout, default_mysqld, take_lock
-from bench.profiles import PROFILES, open_volume, volume_facts
+from bench.profiles import FIO_FILE, PROFILES, open_volume, volume_facts
 from bench.roots import remove_root
 from bench.subjects import (
     DDL_SUBJECTS,
@@ -333,11 +334,17 @@ def clean_command() -> None:
 
 
 def clean(layout: Layout) -> None:
-    """Unmounts and removes everything below the layout's base directory."""
+    """Unmounts and removes what the bench keeps in the layout's base directory, and nothing else there."""
     latency.sweep(layout.volumes)
     for root in layout.roots.glob("*"):
         remove_root(root)
-    shutil.rmtree(layout.base)
+    for folder in layout.folders:
+        if folder.exists():
+            shutil.rmtree(folder)
+    for file in (FIO_FILE, "lock"):
+        (layout.base / file).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        layout.base.rmdir()
 
 
 if __name__ == "__main__":

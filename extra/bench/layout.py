@@ -40,6 +40,11 @@ class Layout:
         """Images and mount points of the latency profile."""
         return self.base / "volumes"
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """All folders of the bench."""
+        return self.roots, self.data, self.logs, self.volumes, self.base / "tmp"
+
     def make(self) -> None:
         """Creates the directories."""
         for path in (self.roots, self.data, self.logs, self.volumes):
@@ -47,8 +52,16 @@ class Layout:
 
 
 def default_layout() -> Layout:
-    """The layout below this repository's build directory."""
-    return Layout(REPOSITORY / "build" / "bench")
+    """The layout below REDSTART_BENCH_DIR if that is set, otherwise below this repository's build/.
+
+    Raises BenchError if the variable names something else than a directory.
+    """
+    chosen = os.environ.get("REDSTART_BENCH_DIR")
+    if not chosen:
+        return Layout(REPOSITORY / "build" / "bench")
+    if not Path(chosen).is_dir():
+        raise BenchError(f"REDSTART_BENCH_DIR: there is no directory {chosen}")
+    return Layout(Path(chosen).resolve())
 
 
 def default_mysqld() -> Path:

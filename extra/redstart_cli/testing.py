@@ -26,6 +26,7 @@ PRESET = "release"
 # One GoogleTest program; they take seconds.
 UNIT_TIMEOUT_SEC = 600
 _PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests")
+_BENCH_FOLDER = "extra/bench/e2e"
 _PYTEST_NO_TESTS = 5
 
 
@@ -158,6 +159,14 @@ class Tester:
                 level.problem = f"{stem} ended with {code}"
         return level
 
+    # bench
+
+    def bench(self) -> Level:
+        """A small experiment of the bench with the built server, from the command to the report."""
+        self._build(SERVER_TARGETS)
+        server = self._layout.binary(PRESET, "mysqld")
+        return self._pytest(_BENCH_FOLDER, {"REDSTART_BENCH_MYSQLD": str(server)})
+
     # mtr, regression
 
     def mtr(self) -> Level:
@@ -227,6 +236,7 @@ def count_gtest(report: Path, level: Level) -> None:
 LEVELS: dict[str, Callable[[Tester], Level]] = {
     "overlay": Tester.overlay,
     "unit": Tester.unit,
+    "bench": Tester.bench,
     "mtr": Tester.mtr,
     "regression": Tester.regression,
 }

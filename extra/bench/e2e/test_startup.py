@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The start-up experiment from its command to the report, with a few hundred real tables.
+
+Run by `./redstart test bench`, which names the server in REDSTART_BENCH_MYSQLD. Data lives in a
+directory of its own below build/, so a bench that the user runs is not disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import results
+from bench.layout import REPOSITORY
+from bench.profiles import PROFILES
+
+TABLES = 600
+TIMEOUT_SEC = 400
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="device profiles and cold caches need root")
+
+
+@pytest.fixture(scope="module")
+def directory() -> Iterator[Path]:
+    """A bench directory on the disk of build/, removed afterwards."""
+    path = REPOSITORY / "build" / "test" / "bench"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    yield path
+    shutil.rmtree(path)
+
+
+def bench(directory: Path, *arguments: str | Path, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """What the bench says and how it ends."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{REPOSITORY / 'cmake'}:{REPOSITORY / 'extra'}",
+        "REDSTART_BENCH_DIR": str(directory),
+    }
+    return subprocess.run(
+        [*prefix, sys.executable, "-m", "bench.cli", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_SEC,
+        check=False,
+    )
+
+
+def mysqld() -> str:
+    """The server to start."""
+    return os.environ["REDSTART_BENCH_MYSQLD"]
+
+
+@pytest.fixture(scope="module")
+def document(directory: Path) -> dict[str, Any]:
+    """The JSON of one round on the gp3 profile, clean and cold."""
+    path = directory / "out.json"
+    done = bench(
+        directory, "startup", "--tables", str(TABLES), "--profile", "gp3", "--rounds", "1", "--no-warm",
+        "--subjects", "off,light", "--mysqld", mysqld(), "--json", path,
+    )  # fmt: skip
+    if "cgroup" in done.stderr and "blkio" in done.stderr and not path.exists():
+        pytest.skip(f"this machine cannot limit a disk: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return value
+
+
+@needs_root
+def test_document_follows_the_schema(document: dict[str, Any]) -> None:
+    results.check(document)
+    assert [run["subject"] for run in document["runs"]] == ["off", "light"]
+    for run in document["runs"]:
+        assert run["ok"], run["problems"]
+        assert run["mode"] == "cold"
+        assert run["metrics"]["files_checked"] == TABLES + 4
+
+
+@needs_root
+def test_throttling_held(document: dict[str, Any]) -> None:
+    """fio saw the limit, and the server was held to it where it reads one file after the other."""
+    limits = PROFILES["gp3"].limits
+    assert limits is not None
+    small = document["profile"]["verified"]["fio"][0]
+    assert small["block_bytes"] == 16384
+    assert 0.9 * limits.read_iops <= small["iops"] <= 1.1 * limits.read_iops
+    for run in document["runs"]:
+        # One read a file at least; the device's own count has those of other programs as well.
+        assert run["phase_io"]["check"]["reads"] >= TABLES
+        assert run["phases_s"]["check"] >= 0.9 * TABLES / limits.read_iops
+
+
+@needs_root
+def test_sectors_of_the_check(document: dict[str, Any]) -> None:
+    """A header costs a page with everything off and 4 KiB with the light check."""
+    off, light = (run["metrics"]["check_process_sectors_per_table"] for run in document["runs"])
+    assert 31 < off < 34
+    assert 7.5 < light < 10
+
+
+@needs_root
+def test_report_of_the_document(directory: Path, document: dict[str, Any]) -> None:
+    markdown, html = directory / "out.md", directory / "out.html"
+    done = bench(directory, "report", directory / "out.json", "--markdown", markdown, "--html", html)
+    assert done.returncode == 0, done.stderr
+    assert "light" in markdown.read_text(encoding="utf-8")
+    assert "<svg" in html.read_text(encoding="utf-8") or "<img" in html.read_text(encoding="utf-8")
+
+
+@needs_root
+def test_without_root(directory: Path) -> None:
+    """Said plainly, and nothing is measured."""
+    as_user = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+    done = bench(directory, "startup", "--tables", "10", "--subjects", "off", "--mysqld", mysqld(), prefix=as_user)
+    assert done.returncode == 1
+    assert "root" in done.stderr
+
+
+@needs_root
+def test_unknown_subject(directory: Path) -> None:
+    done = bench(directory, "startup", "--subjects", "of", "--mysqld", mysqld())
+    assert done.returncode == 1
+    assert "unknown subject 'of'" in done.stderr
