@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from . import golden, model, sizes
+from . import golden, model, moved, sizes
 from .copied import RUN_LINES, find_copies
 from .errors import OverlayError
 from .plan import survey, upstream_version
@@ -53,13 +53,19 @@ def apply_command(
 def check(repo: Path, upstream: Path, version: str | None, as_json: bool) -> None:
     """Say where each edit lands, or why not."""
     version = version or upstream_version(upstream)
-    plan = survey(model.load(repo), upstream, version)
+    loaded = model.load(repo)
+    plan = survey(loaded, upstream, version)
     landings = plan.landings
+    edits = {edit.id: edit for edit in loaded.edits}
+    hints = {f.id: moved.hints(upstream, edits[f.id]) for f in landings if not f.ok}
     if as_json:
-        click.echo(json.dumps([asdict(found) | {"ok": found.ok} for found in landings], indent=1))
+        rows = [asdict(f) | {"ok": f.ok, "hints": hints.get(f.id, [])} for f in landings]
+        click.echo(json.dumps(rows, indent=1))
     else:
         for found in landings:
             click.echo(str(found))
+            for hint in hints.get(found.id, []):
+                click.echo(f"  {hint}")
         for path in plan.conflicts:
             click.echo(f"{path}: upstream has a file of this path")
         good = sum(found.ok for found in landings)
