@@ -56,7 +56,7 @@ def check(repo: Path, upstream: Path, version: str | None, as_json: bool) -> Non
     loaded = model.load(repo)
     plan = survey(loaded, upstream, version)
     landings = plan.landings
-    edits = {edit.id: edit for edit in loaded.edits}
+    edits = {edit.id: edit.at(version) for edit in loaded.edits}
     hints = {f.id: moved.hints(upstream, edits[f.id]) for f in landings if not f.ok}
     if as_json:
         rows = [asdict(f) | {"ok": f.ok, "hints": hints.get(f.id, [])} for f in landings]

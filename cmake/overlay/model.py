@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from . import yamlfile
 from .errors import OverlayError, OverlayErrors
 from .ops import OPERATIONS
+from .ops.base import LINE
 
 EDIT_SUFFIX = ".edit.yaml"
 _CONFIG = "cmake/overlay.yaml"
@@ -61,6 +62,7 @@ _EDIT_PROPERTIES: dict[str, Any] = {
         "items": {"type": "string", "pattern": _CONSTRAINT.pattern},
     },
 }
+_ELSEWHERE = {"elsewhere": {"type": "array", "minItems": 1}}
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class Edit:
 
     path: the upstream file. place: file:line of the edit itself.
     order: (place of its feature in the series, place in its file).
+    elsewhere: other targets in other versions (see `at`).
     """
 
     id: str
@@ -113,10 +116,20 @@ class Edit:
     path: str
     place: str
     order: tuple[int, int]
+    elsewhere: list[dict[str, Any]] = field(default_factory=list)
 
     def is_for(self, version: str) -> bool:
         """Whether all of the edit's version constraints hold."""
         return all(_holds(constraint, version) for constraint in self.versions)
+
+    def at(self, version: str) -> Edit:
+        """The edit with the target it has in a version: the first of `elsewhere` that is for it."""
+        for other in self.elsewhere:
+            if all(_holds(constraint, version) for constraint in other["versions"]):
+                inputs = {k: v for k, v in other.items() if k not in ("versions", "file")}
+                path = other.get("file", self.path)
+                return replace(self, path=path, inputs=self.inputs | inputs, elsewhere=[])
+        return self
 
 
 @dataclass(frozen=True)
@@ -215,10 +228,21 @@ def parse_edits(document: yamlfile.Document, path: str, features: list[Feature])
                 "type": "object",
                 "additionalProperties": False if operation else {},
                 "required": required,
-                "properties": _EDIT_PROPERTIES | own,
+                "properties": _EDIT_PROPERTIES | own | _ELSEWHERE,
             },
             where,
         )
+        for number in range(len(item.get("elsewhere", []))):
+            document.validate(
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["versions"],
+                    "minProperties": 2,
+                    "properties": {"versions": _EDIT_PROPERTIES["versions"], "file": LINE} | own,
+                },
+                (*where, "elsewhere", number),
+            )
         if item["feature"] not in orders:
             raise document.error((*where, "feature"), f"`{item['feature']}` is not in {_SERIES}")
         edits.append(
@@ -233,6 +257,7 @@ def parse_edits(document: yamlfile.Document, path: str, features: list[Feature])
                 path=path,
                 place=f"{document.name}:{document.lines[where]}",
                 order=(orders[item["feature"]], index),
+                elsewhere=item.get("elsewhere", []),
             )
         )
     return edits

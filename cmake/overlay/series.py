@@ -108,7 +108,7 @@ def make_series(overlay: Overlay, upstream: Path, version: str) -> Series:
     """
     plan = make_plan(overlay, upstream, version)
     base = {path: _state(upstream / path) for path in sorted(plan.edited)}
-    edits = [edit for edit in overlay.edits if edit.is_for(version)]
+    edits = [edit.at(version) for edit in overlay.edits if edit.is_for(version)]
     done: set[str] = set()
     steps = []
     for feature in overlay.features:

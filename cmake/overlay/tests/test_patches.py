@@ -141,6 +141,25 @@ def test_a_patch_that_does_not_apply_is_an_error(repo: Path, upstream: Path) -> 
         am(git, patches.of("one"))
 
 
+def test_another_target_in_another_version(repo: Path, upstream: Path) -> None:
+    (upstream / "sql/new.cc").write_text("void N::f() {\n  work();\n}\n")
+    path = repo / "sql/a.cc.edit.yaml"
+    edits = yaml.safe_load(path.read_text())
+    other = {"versions": [">=9.7.4"], "file": "sql/new.cc", "function": "N::f"}
+    edits[0]["elsewhere"] = [other]
+    path.write_text(yaml.safe_dump(edits))
+    patches = make_patches(repo, upstream, "9.7.4")
+    assert b"first" in patches.series.steps[0].changed["sql/new.cc"].data
+    assert "sql/a.cc" not in patches.series.steps[0].changed
+    apply_in_turn(patches, upstream, repo, "9.7.4")
+    assert load(repo).edits[0].at("9.7.2").path == "sql/a.cc"
+    for bad in ({"file": "x"}, {"versions": [">=1"]}, other | {"header": "a.h"}):
+        edits[0]["elsewhere"] = [bad]
+        path.write_text(yaml.safe_dump(edits))
+        with pytest.raises(OverlayError, match=r"a\.cc\.edit\.yaml:\d+: "):
+            load(repo)
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
