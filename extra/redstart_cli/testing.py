@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import rmtree
 
+from bench.layout import default_layout
+from bench.roots import machine_mirror, remove_root, stock_root
 from redstart_cli import mtr, proof
 from redstart_cli.apt import GoneError
 from redstart_cli.build import SERVER_TARGETS, build, lock_path
@@ -18,7 +22,8 @@ from redstart_cli.console import RedstartError, duration, error, say, warn
 from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.locks import exclusive
-from redstart_cli.process import module_environment, run_module, tied
+from redstart_cli.package import package
+from redstart_cli.process import module_environment, run_logged, run_module, tied
 from redstart_cli.result import Level
 from redstart_cli.upstream import Upstream, pristine, read_pins
 
@@ -28,6 +33,7 @@ UNIT_TIMEOUT_SEC = 600
 _PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests")
 _BENCH_FOLDER = "extra/bench/e2e"
 _PYTEST_NO_TESTS = 5
+SWAP_TURNS = 24
 
 
 class Tester:
@@ -201,6 +207,64 @@ class Tester:
         say(f"  {name}: {level.counts()}")
         return level
 
+    # packages
+
+    def packages(self) -> Level:
+        """Debian packages: lintian, and a swap with stock and back in a root made by debootstrap."""
+        if os.geteuid() != 0:
+            raise RedstartError("the test of the packages needs root (debootstrap, chroot)")
+        level = Level("packages")
+        folder, root = self._layout.build / "package/tested", self._layout.build / "package/root"
+        with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
+            made = package(self._layout, folder, self._version, self._checkout, 1)
+            level.add(self._program("lintian", ["lintian", "--fail-on", "error,warning", *_without_symbols(made)]))
+            mirror = machine_mirror()
+            try:
+                if root.exists():
+                    remove_root(root)
+                self._output.mkdir(parents=True, exist_ok=True)
+                log = self._output / "debootstrap.log"
+                say(f"making a root of sid (log: {log})")
+                if run_logged(["debootstrap", "--variant=minbase", "sid", root, mirror], log, lambda line: None) != 0:
+                    raise RedstartError(f"debootstrap failed; see {log}")
+                script = self._layout.repo / "extra/package_test.sh"
+                level.add(self._program("packages in a root", [script, folder, root, mirror]))
+            finally:
+                if root.exists():
+                    remove_root(root)
+        return level
+
+    # swap
+
+    def swap(self) -> Level:
+        """Stock and this build in turns on one data directory (extra/swap_test.sh); argument: turns."""
+        if os.geteuid() != 0:
+            raise RedstartError("the swap test needs root (debootstrap, chroot)")
+        turns = self._arguments[0] if self._arguments else str(SWAP_TURNS)
+        if not turns.isdigit() or not 2 <= int(turns) <= 1000:
+            raise RedstartError(f"the number of turns must be 2 to 1000, not {turns!r}")
+        self._build(SERVER_TARGETS)
+        bench = default_layout()
+        bench.make()
+        root = stock_root(bench)
+        work = self._output / "swap"
+        if work.exists():
+            rmtree(work)
+        script = self._layout.repo / "extra/swap_test.sh"
+        mysqld = self._layout.binary(PRESET, "mysqld")
+        level = self._program(
+            f"swap, {turns} turns", [script, mysqld, self._layout.preset(PRESET) / "share", root, work, turns]
+        )
+        if not level.failed:
+            rmtree(work)
+        return level
+
+    def _program(self, name: str, command: Sequence[str | Path]) -> Level:
+        """One program as one test."""
+        say(name)
+        code = subprocess.run(tied(command), stdin=subprocess.DEVNULL).returncode
+        return Level(name, passed=1) if code == 0 else Level(name, failed=1, failures=[name])
+
 
 def unit_programs(repo: Path) -> list[str]:
     """Stems of the GoogleTest sources, which are also the names of targets and programs."""
@@ -233,13 +297,22 @@ def count_gtest(report: Path, level: Level) -> None:
                 level.skipped += 1
 
 
+def _without_symbols(packages: Sequence[Path]) -> list[Path]:
+    """Packages of symbols hold no line numbers (-g0), which lintian warns of for every file."""
+    return [path for path in packages if "-dbgsym_" not in path.name]
+
+
 LEVELS: dict[str, Callable[[Tester], Level]] = {
     "overlay": Tester.overlay,
     "unit": Tester.unit,
     "bench": Tester.bench,
     "mtr": Tester.mtr,
     "regression": Tester.regression,
+    "packages": Tester.packages,
+    "swap": Tester.swap,
 }
+# Needs root, the network and a minute for each root that it makes: only when asked for by name.
+NOT_IN_ALL = ("packages", "swap")
 
 
 def run_levels(

@@ -1,0 +1,218 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""./redstart package: Debian packages of the release build, by debhelper over a staged tree."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from collections.abc import Sequence
+from email.utils import format_datetime
+from pathlib import Path
+
+from redstart_cli.build import SERVER_TARGETS, build
+from redstart_cli.console import RedstartError, say
+from redstart_cli.disk import Need, check_space
+from redstart_cli.layout import Layout
+from redstart_cli.process import Tail, run_logged
+from redstart_cli.relocate import relocate
+
+PRESET = "release"
+# The staged tree, the packages' trees and the packages.
+PACKAGE_BYTES = 1_500_000_000
+SERVER_PROGRAMS = ("mysqld",)
+PROGRAMS = (
+    "ibd2sdi",
+    "innochecksum",
+    "my_print_defaults",
+    "myisam_ftdump",
+    "myisamchk",
+    "myisamlog",
+    "myisampack",
+    "mysql",
+    "mysql_config_editor",
+    "mysql_migrate_keyring",
+    "mysql_secure_installation",
+    "mysql_tzinfo_to_sql",
+    "mysqladmin",
+    "mysqlbinlog",
+    "mysqlcheck",
+    "mysqldump",
+    "mysqlimport",
+    "mysqlshow",
+    "mysqlslap",
+    "perror",
+)
+# Those of Debian's mysql-server-core that this build can make; docs/packages.md names the others.
+PLUGINS = (
+    "adt_null",
+    "auth_socket",
+    "component_audit_api_message_emit",
+    "component_classic_hashing",
+    "component_connection_control",
+    "component_keyring_file",
+    "component_log_filter_dragnet",
+    "component_log_sink_json",
+    "component_log_sink_syseventlog",
+    "component_mysqlbackup",
+    "component_query_attributes",
+    "component_reference_cache",
+    "component_replication_applier_metrics",
+    "component_validate_password",
+    "connection_control",
+    "ddl_rewriter",
+    "keyring_udf",
+    "locking_service",
+    "mypluglib",
+    "mysql_clone",
+    "mysql_no_login",
+    "rewriter",
+    "semisync_replica",
+    "semisync_source",
+    "thread_pool",
+    "validate_password",
+)
+SCRIPTS = ("mysqldumpslow",)
+# Manual pages that Debian has in mysql-client-core, although the programs are the server's: each half
+# can be swapped alone only if no file is in both.
+CLIENT_PAGES = ("myisam_ftdump", "mysqldumpslow")
+PACKAGES = ("redstart-server-core", "redstart-client-core", "redstart-server")
+DEFAULT_MAINTAINER = "Redstart authors <redstart@users.noreply.invalid>"
+
+
+def package_version(upstream: str, revision: int) -> str:
+    """9.7.4+redstart1-1: newer than Debian's 9.7.4-N, older than 9.7.5."""
+    return f"{upstream}+redstart{revision}-1"
+
+
+def maintainer() -> str:
+    """DEBFULLNAME and DEBEMAIL, as Debian's tools use them."""
+    name, address = os.environ.get("DEBFULLNAME"), os.environ.get("DEBEMAIL")
+    return f"{name} <{address}>" if name and address else DEFAULT_MAINTAINER
+
+
+def changelog(version: str, who: str, when: datetime.datetime) -> str:
+    return (
+        f"redstart ({version}) unstable; urgency=medium\n\n"
+        f"  * The changes to MySQL are in docs/changes.md of the source.\n\n"
+        f" -- {who}  {format_datetime(when)}\n"
+    )
+
+
+def _install(source: Path, target: Path, mode: int) -> None:
+    if not source.is_file():
+        raise RedstartError(f"{source} was not built")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(mode)
+
+
+def stage(layout: Layout, programs: Path, root: Path) -> None:
+    """Lay out the built files below `root` as they will be installed."""
+    tree, source = layout.preset(PRESET), layout.source
+    for program in SERVER_PROGRAMS:
+        _install(programs / program, root / "usr/sbin" / program, 0o755)
+    for program in PROGRAMS:
+        _install(programs / program, root / "usr/bin" / program, 0o755)
+    for script in SCRIPTS:
+        _install(tree / "scripts" / script, root / "usr/bin" / script, 0o755)
+    for plugin in PLUGINS:
+        name = f"{plugin}.so"
+        _install(tree / "plugin_output_directory" / name, root / "usr/lib/mysql/plugin" / name, 0o644)
+    share = root / "usr/share/mysql"
+    for messages in sorted((tree / "share").glob("*/errmsg.sys")):
+        _install(messages, share / messages.parent.name / "errmsg.sys", 0o644)
+    if not (share / "english/errmsg.sys").is_file():
+        raise RedstartError(f"{tree}/share has no English messages: the build is not complete")
+    for charset in sorted((source / "share/charsets").iterdir()):
+        if charset.suffix == ".xml" or charset.name == "README":
+            _install(charset, share / "charsets" / charset.name, 0o644)
+    _install(tree / "share/dictionary.txt", share / "dictionary.txt", 0o644)
+
+
+def write_debian(layout: Layout, folder: Path, version: str, mysql_version: str, who: str) -> None:
+    """debian/ of the package tree: the repository's files, the changelog, lists of manual pages."""
+    shutil.copytree(layout.repo / "packaging/debian", folder)
+    control = (folder / "control").read_text(encoding="utf-8")
+    (folder / "control").write_text(
+        control.replace("@MAINTAINER@", who).replace("@MYSQL@", mysql_version), encoding="utf-8"
+    )
+    when = datetime.datetime.now(datetime.timezone.utc)
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch:
+        when = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc)
+    (folder / "changelog").write_text(changelog(version, who, when), encoding="utf-8")
+    for package in PACKAGES[:2]:
+        lines = (folder / f"{package}.install").read_text(encoding="utf-8").splitlines()
+        names = [Path(line).name for line in lines if line.startswith(("usr/bin/", "usr/sbin/"))]
+        if package == "redstart-client-core":
+            names += CLIENT_PAGES
+        else:
+            names = [name for name in names if name not in CLIENT_PAGES]
+        pages = [page for name in names for page in sorted((layout.source / "man").glob(f"{name}.[18]"))]
+        for page in pages:
+            _install(page, folder / "man" / page.name, 0o644)
+        lines = [f"debian/man/{page.name}\n" for page in pages]
+        (folder / f"{package}.manpages").write_text("".join(lines), encoding="utf-8")
+
+
+def _relocated(layout: Layout, jobs: int) -> Path:
+    return relocate(
+        layout.preset(PRESET),
+        layout.source,
+        [*SERVER_PROGRAMS, *PROGRAMS],
+        layout.build / "package/relocated",
+        jobs,
+    )
+
+
+def package(layout: Layout, target: Path, version: str | None, checkout: Path | None, revision: int) -> list[Path]:
+    """Build the packages and put them into `target`; returns their paths."""
+    work = layout.build / "package"
+    check_space([Need(work, PACKAGE_BYTES, "packages")])
+    if target.exists() and not target.is_dir():
+        raise RedstartError(f"{target} is not a directory")
+    targets = [*SERVER_TARGETS, *PROGRAMS, *(f"plugin_output_directory/{name}.so" for name in PLUGINS)]
+    upstream = build(layout, PRESET, list(dict.fromkeys(targets)), version, checkout)
+    programs = _relocated(layout, len(os.sched_getaffinity(0)))
+    tree = work / "tree"
+    if tree.exists():
+        shutil.rmtree(tree)
+    stage(layout, programs, tree / "stage")
+    write_debian(layout, tree / "debian", package_version(upstream, revision), upstream, maintainer())
+    _build_packages(tree, work / "package.log")
+    return _hand_over(work, target)
+
+
+def _build_packages(tree: Path, log: Path) -> None:
+    log.write_text("", encoding="utf-8")
+    say(f"making the packages (log: {log})")
+    tail = Tail(30)
+    command: Sequence[str] = ["dpkg-buildpackage", "--build=binary", "--no-sign", "--no-pre-clean"]
+    try:
+        code = run_logged(command, log, tail.add, cwd=tree)
+    except OSError as problem:
+        raise RedstartError(f"dpkg-buildpackage does not run: {problem}") from problem
+    if code != 0:
+        raise RedstartError(f"dpkg-buildpackage failed; its last lines:\n{tail.text()}\nThe whole log is {log}")
+
+
+def _hand_over(work: Path, target: Path) -> list[Path]:
+    target.mkdir(parents=True, exist_ok=True)
+    for old in target.glob("redstart-*.deb"):
+        old.unlink()
+    made = []
+    for path in sorted(work.glob("redstart-*.deb")):
+        made.append(Path(shutil.move(path, target / path.name)))
+    for leftover in (*work.glob("redstart_*.buildinfo"), *work.glob("redstart_*.changes")):
+        leftover.unlink()
+    missing = [name for name in PACKAGES if not any(path.name.startswith(f"{name}_") for path in made)]
+    if missing:
+        raise RedstartError(f"dpkg-buildpackage made no {', '.join(missing)}")
+    return made
+
+
+def describe(paths: Sequence[Path]) -> None:
+    for path in paths:
+        say(f"  {path} ({path.stat().st_size / 10**6:.1f} MB)")
+    say("They need the libraries of the Debian release they were made on. Install: apt install ./redstart-*.deb")
