@@ -94,7 +94,7 @@ def test_slow_levels_run_only_by_name() -> None:
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck")
 def test_scripts_pass_shellcheck() -> None:
     scripts = [path for pattern in ("preinst", "postinst", "prerm", "postrm") for path in (REPO / "packaging").rglob(f"*.{pattern}")]
-    scripts += [REPO / "extra/package_test.sh", REPO / "extra/swap_test.sh"]
+    scripts += [*(REPO / "extra").glob("*_test.sh"), *(REPO / "Docker").glob("*.sh")]
     assert len(scripts) >= 6
     done = subprocess.run(["shellcheck", *map(str, scripts)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
