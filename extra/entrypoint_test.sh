@@ -3,9 +3,9 @@
 # The entry point of the image, as a script, in a root that has the packages installed.
 #
 #   extra/entrypoint_test.sh DOCKER_FOLDER ROOT
+# shellcheck disable=SC2016  # backquotes of SQL
 set -euo pipefail
 
-# shellcheck disable=SC2016  # backquotes of SQL
 root=$2
 die() {
   echo "entry point test: FAILED: $*" >&2
