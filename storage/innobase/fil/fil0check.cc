@@ -61,8 +61,12 @@ bool g_fadvise = true;
 bool g_light = true;
 uint g_threads = 0;
 Status g_status{};
+Check_all g_check_all;
 
 namespace {
+
+/** What Known_space_id knows; SPACE_UNKNOWN if there is none. */
+thread_local space_id_t t_known_space_id = SPACE_UNKNOWN;
 
 /** How often the number of threads is reconsidered. */
 constexpr std::chrono::milliseconds WINDOW{20};
@@ -82,9 +86,6 @@ struct Counters {
 };
 
 Counters s_counters;
-
-/** @return true if any variable differs from what leaves things as they were */
-bool is_on() { return g_fadvise || g_light || g_threads != 0; }
 
 /** Open a file for a header read, as the variables say.
 @param[in]   path     file name
@@ -112,10 +113,22 @@ pfs_os_file_t open_file(const char *path, bool *success) {
   return file;
 }
 
-/** Start a server thread.
-@param[in]  thread_no  number of the thread, for the performance schema
-@param[in]  body       what the thread does
-@return function that waits for its end */
+}  // namespace
+
+bool is_on() { return g_fadvise || g_light || g_threads != 0; }
+
+Thread_ramp make_ramp(size_t n_items) {
+  if (g_threads != 0) {
+    const auto n_threads = std::clamp<size_t>(n_items, 1, g_threads);
+    return Thread_ramp(n_threads, n_threads);
+  }
+
+  const auto useful =
+      std::clamp<size_t>(n_items / MIN_FILES_PER_THREAD, 1, MAX_AUTO_THREADS);
+
+  return Thread_ramp(std::min(MIN_AUTO_THREADS, useful), useful);
+}
+
 std::function<void()> start_server_thread(size_t thread_no,
                                           std::function<void()> body) {
   auto with_thd = [body = std::move(body)]() {
@@ -134,23 +147,6 @@ std::function<void()> start_server_thread(size_t thread_no,
 
   return [thread]() mutable { thread.join(); };
 }
-
-/** @param[in]  n_files  number of files to check
-@return the number of threads to begin with and the most to use, the start-up
-thread included */
-Thread_ramp make_ramp(size_t n_files) {
-  if (g_threads != 0) {
-    const auto n_threads = std::clamp<size_t>(n_files, 1, g_threads);
-    return Thread_ramp(n_threads, n_threads);
-  }
-
-  const auto useful =
-      std::clamp<size_t>(n_files / MIN_FILES_PER_THREAD, 1, MAX_AUTO_THREADS);
-
-  return Thread_ramp(std::min(MIN_AUTO_THREADS, useful), useful);
-}
-
-}  // namespace
 
 space_id_t parse_space_id(const byte *header, size_t n_bytes,
                           uint64_t file_size_bytes, size_t page_size_bytes) {
@@ -173,12 +169,16 @@ space_id_t parse_space_id(const byte *header, size_t n_bytes,
 space_id_t read_space_id(const char *path) {
   s_counters.files.fetch_add(1, std::memory_order_relaxed);
 
+  DBUG_EXECUTE_IF("invalid_header", return SPACE_UNKNOWN;);
+  DBUG_EXECUTE_IF("fsp_header_get_space_id_failure", return SPACE_UNKNOWN;);
+
+  if (t_known_space_id != SPACE_UNKNOWN) {
+    return t_known_space_id;
+  }
+
   if (!g_fadvise && !g_light) {
     return SPACE_UNKNOWN;
   }
-
-  DBUG_EXECUTE_IF("invalid_header", return SPACE_UNKNOWN;);
-  DBUG_EXECUTE_IF("fsp_header_get_space_id_failure", return SPACE_UNKNOWN;);
 
   bool success;
   const auto file = open_file(path, &success);
@@ -217,6 +217,13 @@ space_id_t read_space_id(const char *path) {
 
   return parse_space_id(buf.get(), n_read, file_size_bytes, srv_page_size);
 }
+
+Known_space_id::Known_space_id(space_id_t space_id) {
+  ut_ad(t_known_space_id == SPACE_UNKNOWN);
+  t_known_space_id = space_id;
+}
+
+Known_space_id::~Known_space_id() { t_known_space_id = SPACE_UNKNOWN; }
 
 void count_read(size_t n_bytes) {
   s_counters.files_read.fetch_add(1, std::memory_order_relaxed);
@@ -361,7 +368,7 @@ size_t n_additional_threads(size_t n_files, size_t n_stock) {
 }
 
 bool run(size_t n_files, const Check &check) {
-  if (!is_on()) {
+  if (!is_on() && !g_check_all) {
     return false;
   }
 
@@ -388,13 +395,17 @@ bool run(size_t n_files, const Check &check) {
     }
   };
 
-  const auto ramp = make_ramp(n_files);
-  const auto n_peak =
-      share_work(n_files, ramp, start_server_thread, check_and_report);
+  if (g_check_all) {
+    g_check_all(n_files, check_and_report);
+  } else {
+    const auto ramp = make_ramp(n_files);
+    const auto n_peak =
+        share_work(n_files, ramp, start_server_thread, check_and_report);
 
-  if (n_peak > ramp.target()) {
-    ib::info(ER_IB_MSG_382) << "Used up to " << n_peak << " threads to scan "
-                            << n_files << " tablespace files";
+    if (n_peak > ramp.target()) {
+      ib::info(ER_IB_MSG_382) << "Used up to " << n_peak << " threads to scan "
+                              << n_files << " tablespace files";
+    }
   }
 
   if (reported) {

@@ -83,6 +83,19 @@ variables are OFF, or the file cannot be opened or read, or its header is not
 plain. Nothing is reported here, because the caller will. */
 [[nodiscard]] space_id_t read_space_id(const char *path);
 
+/** Lives while the ID of one file is known: what its thread asks
+read_space_id() is answered with it. */
+class Known_space_id {
+ public:
+  /** Constructor.
+  @param[in]  space_id  the ID, not SPACE_UNKNOWN */
+  explicit Known_space_id(space_id_t space_id);
+  ~Known_space_id();
+
+  Known_space_id(const Known_space_id &) = delete;
+  Known_space_id &operator=(const Known_space_id &) = delete;
+};
+
 /** Count a header read that was not made by read_space_id().
 @param[in]  n_bytes  bytes read */
 void count_read(size_t n_bytes);
@@ -214,6 +227,28 @@ If no (more) threads can be had, those that are there do the work.
 @return the largest number of threads that were at work, the caller included */
 size_t share_work(size_t n_items, Thread_ramp ramp, const Start_thread &start,
                   const Check &check);
+
+/** Start a server thread; a Start_thread.
+@param[in]  thread_no  number of the thread, for the performance schema
+@param[in]  body       what the thread does
+@return function that waits for its end */
+[[nodiscard]] std::function<void()> start_server_thread(
+    size_t thread_no, std::function<void()> body);
+
+/** @return whether any of innodb_tablespace_check_fadvise, _light and _threads
+differs from what leaves things as they were */
+[[nodiscard]] bool is_on();
+
+/** @param[in]  n_items  number of files, or of other things, to check
+@return the number of threads to begin with and the most to use, the start-up
+thread included, as innodb_tablespace_check_threads says */
+[[nodiscard]] Thread_ramp make_ramp(size_t n_items);
+
+/** Checks files in another way than one at a time for each thread. */
+using Check_all = std::function<void(size_t n_files, const Check &check)>;
+
+/** If it is set, run() uses it instead of threads of its own. */
+extern Check_all g_check_all;
 
 /** Number of additional threads with which the check of the files begins.
 @param[in]  n_files  number of files

@@ -34,7 +34,7 @@ use File::Path;
 use IO::Socket::UNIX;
 use POSIX ':sys_wait_h';
 
-# fadvise, light, threads.
+# fadvise, light, threads; further options, if any.
 our @all_settings = (
   ['OFF', 'OFF', 0],
   ['ON',  'OFF', 0],
@@ -320,7 +320,7 @@ sub compare {
   move($home, $origin) unless -d $origin;
 
   foreach my $setting (@settings) {
-    my ($fadvise, $light, $threads) = @$setting;
+    my ($fadvise, $light, $threads, @extra) = @$setting;
 
     chdir($start_dir);
     rmtree($home);
@@ -333,7 +333,7 @@ sub compare {
     if (start(
         "--innodb-tablespace-check-fadvise=$fadvise",
         "--innodb-tablespace-check-light=$light",
-        "--innodb-tablespace-check-threads=$threads",
+        "--innodb-tablespace-check-threads=$threads", @extra,
         $arg{options} ? @{ $arg{options} } : ())) {
       @seen = ('The server starts.');
       if ($arg{sql}) {
@@ -350,7 +350,8 @@ sub compare {
     my @log = log_lines();
     s/\Q$home\E/HOME/g foreach @seen;
 
-    my $name = "fadvise $fadvise, light $light, threads $threads:";
+    my $name = "fadvise $fadvise, light $light, threads $threads"
+      . join('', map { ", $_" } @extra) . ':';
 
     if ($setting == $settings[0]) {
       @first_log  = @log;
