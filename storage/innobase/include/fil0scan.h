@@ -32,7 +32,7 @@ enum class Io : ulong {
   THREADS,
   /** io_uring, if the system has it. */
   IO_URING,
-  /** What is best as far as is known: threads. */
+  /** THREADS, at present. */
   AUTO
 };
 
