@@ -94,8 +94,8 @@ def test_throttling_held(document: dict[str, Any]) -> None:
     assert small["block_bytes"] == 16384
     assert 0.9 * limits.read_iops <= small["iops"] <= 1.1 * limits.read_iops
     for run in document["runs"]:
-        # One read a file at least; the device's own count has those of other programs as well.
-        assert run["phase_io"]["check"]["reads"] >= TABLES
+        # One read a file, but for those at the edge of the phase: reads are sampled every 5 ms.
+        assert run["phase_io"]["check"]["reads"] >= 0.9 * TABLES
         assert run["phases_s"]["check"] >= 0.9 * TABLES / limits.read_iops
 
 

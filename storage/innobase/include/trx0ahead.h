@@ -19,7 +19,6 @@ trx/trx0ahead.cc has the design; the variable is innodb_undo_read_ahead_pages.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "my_inttypes.h"
@@ -203,16 +202,6 @@ class Resurrection {
   Resurrection(const Resurrection &) = delete;
   Resurrection &operator=(const Resurrection &) = delete;
 
-  /** @param[in]  table_id  table of the record that was read
-  @return true if it is not that of the record before */
-  bool is_other_table(table_id_t table_id) {
-    if (m_table_id == table_id) {
-      return false;
-    }
-    m_table_id = table_id;
-    return true;
-  }
-
   /** @param[in]  rec  record that is read next; nullptr at the end
   @return true if it is in the same page as the one before */
   bool is_same_page(const byte *rec) {
@@ -232,9 +221,6 @@ class Resurrection {
 
   /** When it began. */
   const std::chrono::steady_clock::time_point m_start;
-
-  /** Table of the last record. */
-  std::optional<table_id_t> m_table_id;
 
   /** Page of the last record. */
   const byte *m_page{nullptr};
