@@ -40,6 +40,7 @@ def calls(layout: Layout, tmp_path: Path, program: Program, monkeypatch: pytest.
     monkeypatch.setenv("CALLS", str(path))
     (layout.repo / "cmake/options.cmake").write_text("set(A 1)\n")
     monkeypatch.setattr(builds, "space_needed", lambda *_: [])
+    monkeypatch.setattr(disk, "disk_usage", lambda _: Usage(10**12, 0, 10**12))
     monkeypatch.setattr(builds, "ensure_source", lambda *_: Upstream("9.7.4", layout.upstream / "9.7.4"))
     return path
 
