@@ -40,10 +40,7 @@ def directory() -> Iterator[Path]:
 
 def bench(directory: Path, *arguments: str | Path, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """What the bench says and how it ends."""
-    environment = os.environ | {
-        "PYTHONPATH": f"{REPOSITORY / 'cmake'}:{REPOSITORY / 'extra'}",
-        "REDSTART_BENCH_DIR": str(directory),
-    }
+    environment = os.environ | {"REDSTART_BENCH_DIR": str(directory)}
     return subprocess.run(
         [*prefix, sys.executable, "-m", "bench.cli", *arguments],
         env=environment,
