@@ -106,6 +106,24 @@ class Recipe(Protocol):
         """Makes the tables; `progress` takes the number of steps just made."""
 
 
+class FullTables(Recipe):
+    """A recipe for a few full tables: every state holds a copy of every file."""
+
+    @property
+    def final_bytes(self) -> int:
+        """As while it is made."""
+        return self.peak_bytes
+
+    @property
+    def has_empty_pages(self) -> bool:
+        """A full table has none."""
+        return False
+
+    def keeps_copy(self, name: str) -> bool:
+        """What is measured may change any file."""
+        return True
+
+
 Identity = tuple[int, int, int, int]
 """(size, mtime_ns, ctime_ns, inode) of a file."""
 

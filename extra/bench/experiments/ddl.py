@@ -19,7 +19,7 @@ import pymysql
 
 from bench import starts, tools
 from bench.context import Context
-from bench.datadir import DataDir
+from bench.datadir import DataDir, FullTables
 from bench.diskstats import read_counters
 from bench.errors import BenchError
 from bench.results import Run
@@ -43,7 +43,7 @@ TEMP_FILES = (
 
 
 @dataclass(frozen=True)
-class Ddl:
+class Ddl(FullTables):
     """Recipe for a table of rows with five indexed columns of 64 random characters."""
 
     rows: int
@@ -72,15 +72,6 @@ class Ddl:
     def final_bytes(self) -> int:
         """Table and copy."""
         return (1 << 30) + self.rows * 2000
-
-    @property
-    def has_empty_pages(self) -> bool:
-        """A full table has none."""
-        return False
-
-    def keeps_copy(self, name: str) -> bool:
-        """A rebuild changes the table and the dictionary."""
-        return True
 
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Makes the table by doubling it, then its indexes."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench import starts, tools
 from bench.context import Context
-from bench.datadir import DataDir
+from bench.datadir import DataDir, FullTables
 from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
@@ -24,7 +24,7 @@ MODES = {
 
 
 @dataclass(frozen=True)
-class Oltp:
+class Oltp(FullTables):
     """Recipe for sysbench's own tables."""
 
     rows: int
@@ -48,20 +48,6 @@ class Oltp:
     def peak_bytes(self) -> int:
         """About 230 bytes a row, a copy, and the logs."""
         return (2 << 30) + TABLES * self.rows * 600
-
-    @property
-    def final_bytes(self) -> int:
-        """As while it is made."""
-        return self.peak_bytes
-
-    @property
-    def has_empty_pages(self) -> bool:
-        """A full table has none."""
-        return False
-
-    def keeps_copy(self, name: str) -> bool:
-        """The load changes everything."""
-        return True
 
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Lets sysbench make its tables."""

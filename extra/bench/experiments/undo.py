@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from bench import logs, starts, tools
 from bench.context import Context
-from bench.datadir import DataDir, make_state
+from bench.datadir import DataDir, FullTables, make_state
 from bench.diskstats import SECTOR_BYTES
 from bench.errors import BenchError
 from bench.results import Run
@@ -35,7 +35,7 @@ MAKER_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Undo:
+class Undo(FullTables):
     """Recipe for one table with a number of rows of about 130 bytes."""
 
     rows: int
@@ -59,20 +59,6 @@ class Undo:
     def peak_bytes(self) -> int:
         """Table, redo, and undo of the transaction; twice, for the copies."""
         return (3 << 30) + self.rows * 800
-
-    @property
-    def final_bytes(self) -> int:
-        """As while it is made."""
-        return self.peak_bytes
-
-    @property
-    def has_empty_pages(self) -> bool:
-        """A full table has none."""
-        return False
-
-    def keeps_copy(self, name: str) -> bool:
-        """Recovery and rollback may change any file."""
-        return True
 
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Makes the table by doubling it."""
