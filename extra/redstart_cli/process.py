@@ -52,6 +52,24 @@ def run_logged(
             raise
 
 
+def run_captured(command: Sequence[str | Path], cwd: Path, timeout_sec: int) -> tuple[int, str] | None:
+    """Run a command; returns exit code and output (both streams), or None if it did not end in time."""
+    try:
+        done = subprocess.run(
+            tied(command),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout_sec,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return done.returncode, done.stdout
+
+
 def module_environment(repo: Path) -> dict[str, str]:
     """Environment in which `python -m` finds the repository's packages."""
     return {**os.environ, "PYTHONPATH": f"{repo / 'cmake'}:{repo / 'extra'}"}

@@ -23,7 +23,7 @@ from overlay.errors import OverlayError
 from overlay.series import FileState, Step, make_series
 from redstart_cli.console import RedstartError, say
 from redstart_cli.layout import Layout
-from redstart_cli.process import tied
+from redstart_cli.process import run_captured, tied
 from redstart_cli.result import Level
 from redstart_cli.upstream import Upstream
 
@@ -143,20 +143,11 @@ class Proof:
         return ""
 
     def _shell(self, command: Sequence[str]) -> tuple[int, str]:
-        try:
-            done = subprocess.run(
-                tied(command),
-                cwd=self._build,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=_COMPILE_TIMEOUT_SEC,
-            )
-        except subprocess.TimeoutExpired:
+        done = run_captured(command, self._build, _COMPILE_TIMEOUT_SEC)
+        if done is None:
             return 1, f"  | not done within {_COMPILE_TIMEOUT_SEC} s"
-        return done.returncode, "\n".join(f"  | {line}" for line in done.stdout.splitlines()[:_FAILURE_LINES])
+        code, output = done
+        return code, "\n".join(f"  | {line}" for line in output.splitlines()[:_FAILURE_LINES])
 
     def _test(self, step: Step, level: Level, name: str, run_program: Callable[[str, Path], Level]) -> None:
         """Link the unit tests of a patch with our objects so far, before the libraries, and run them."""

@@ -23,7 +23,7 @@ from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.locks import exclusive
 from redstart_cli.package import package
-from redstart_cli.process import module_environment, run_logged, run_module, tied
+from redstart_cli.process import module_environment, run_captured, run_logged, run_module, tied
 from redstart_cli.result import Level
 from redstart_cli.upstream import Upstream, pristine, read_pins
 
@@ -142,21 +142,11 @@ class Tester:
         report.parent.mkdir(parents=True, exist_ok=True)
         report.unlink(missing_ok=True)
         command = [str(program), f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
-        try:
-            result = subprocess.run(
-                tied(command),
-                cwd=self._output,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=UNIT_TIMEOUT_SEC,
-            )
-            code, output = result.returncode, result.stdout
-        except subprocess.TimeoutExpired:
+        done = run_captured(command, self._output, UNIT_TIMEOUT_SEC)
+        if done is None:
             level.problem = f"{stem} did not end within {UNIT_TIMEOUT_SEC} s"
             return level
+        code, output = done
         if report.is_file():
             count_gtest(report, level)
         if code != 0:
