@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 
 from redstart_cli.console import Meter, RedstartError, say
 from redstart_cli.layout import Layout
@@ -156,7 +157,10 @@ def parse_report(text: str) -> dict[str, list[str]]:
 
 
 def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: Sequence[str] = ()) -> Level:
-    """Run tests; MTR's output is in build/test/<name>.log, its data in build/mtr/<name>."""
+    """Run tests; MTR's output is in build/test/<name>.log, its data in build/mtr/<name>.
+
+    The data, a gigabyte or more, is kept only if something failed.
+    """
     level = Level(name)
     vardir = layout.build / "mtr" / name
     report = layout.build / "test" / f"{name}.xml"
@@ -212,4 +216,6 @@ def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: S
     level.skipped = len(found.get("skipped", [])) + len(found.get("disabled", []))
     for test in found.get("unstable", []):
         say(f"  unstable: {test} failed once and passed on the second try")
+    if not level.failures:
+        rmtree(vardir, ignore_errors=True)
     return level

@@ -88,6 +88,8 @@ REPORT = """\
 RUNNER = r"""
 my ($report) = map { /--xml-report=(.*)/ ? $1 : () } @ARGV;
 open(my $seen, '>', "$ENV{SEEN}"); print $seen join("\n", $>, @ARGV);
+my ($vardir) = map { /--vardir=(.*)/ ? $1 : () } @ARGV;
+mkdir($vardir) or die;
 print "[ 50%] innodb.a   w1  [ pass ]   2100\n";
 print "[ 75%] innodb.b   w2  [ fail ]\n  mysqltest: At line 3: wrong\n";
 print "[100%] innodb.e   w1  [ pass ]   3000\n";
@@ -116,6 +118,13 @@ def test_mtr_run(layout: Layout, runner: Path, capsys: pytest.CaptureFixture[str
     assert uid == str(os.geteuid() or 1000)
     assert arguments[-2:] == ["--mysqld=--innodb-a=ON", "innodb.a"] and "--force" in arguments
     assert (layout.build / "test/mtr.log").read_text().count("\n") == 4
+    assert (layout.build / "mtr/mtr").is_dir()
+
+
+def test_mtr_gives_the_data_of_a_good_run_back(layout: Layout, runner: Path) -> None:
+    (runner.parent / "report").write_text(REPORT.replace('status="fail"', 'status="pass"'))
+    assert mtr.run(layout, "release", "mtr", ["innodb.a"]).failed == 0
+    assert (layout.build / "mtr").is_dir() and not (layout.build / "mtr/mtr").exists()
 
 
 def test_mtr_without_a_report_is_a_problem(layout: Layout, runner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
