@@ -214,7 +214,7 @@ def _totals(layout: Layout, caption: str, runs: Sequence[Run], differing: list[s
         rows.append(cells)
     headings = _headings(differing) + [column.heading for column in layout.columns]
     if layout.compares:
-        headings.append(f"x {first}")
+        headings.append(f"speed ({first} = 1)")
     return Grid(caption, headings, rows, remarks(runs))
 
 

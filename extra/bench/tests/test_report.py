@@ -33,7 +33,7 @@ def document() -> Document:
 def test_runs_that_went_wrong_are_said_and_not_averaged() -> None:
     totals, phases = report.grids(document())
     assert totals.headings[0] == "subject"
-    assert totals.headings[-1] == "x stock"
+    assert totals.headings[-1] == "speed (stock = 1)"
     stock, light = totals.rows
     assert stock[:2] == ["stock", "12.00 (11.00 to 13.00)"]
     assert light[1] == "3.00 (3.00 to 3.00)"
