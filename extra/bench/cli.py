@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,12 @@ from bench.context import Context
 from bench.errors import BenchError, Unavailable
 from bench.experiments import ddl, fileio, oltp, startup, undo
 from bench.html import html
-from bench.layout import Layout, default_layout, default_mysqld, take_lock
+from bench.layout import REPOSITORY, Layout, default_layout, default_mysqld, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, volume_facts
 from bench.roots import remove_root
 from bench.subjects import (
     DDL_SUBJECTS,
+    FOREIGN_SUBJECTS,
     OLTP_SUBJECTS,
     STARTUP_SUBJECTS,
     UNDO_SUBJECTS,
@@ -33,6 +34,9 @@ from bench.subjects import (
 )
 from bench.tables import Tables
 from bench.ui import Ui
+from redstart_cli import build as builds
+from redstart_cli.console import RedstartError
+from redstart_cli.layout import Layout as Clone
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NARROWEST = 120
@@ -57,6 +61,8 @@ def _errors() -> Iterator[None]:
     except KeyboardInterrupt:
         raise click.ClickException("interrupted; servers are stopped, limits removed") from None
     except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    except RedstartError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
@@ -111,7 +117,7 @@ def common_options(function: Callable[..., None]) -> Callable[..., None]:
         _file("--markdown", "markdown_path", "Write the tables to this file."),
         _file("--html", "html_path", "Write a report with plots to this file."),
         click.option("--mysqld", type=click.Path(path_type=Path),
-                     help="Server to test; without it, the release build's."),
+                     help="Server to test; without it, the release build's, brought up to date."),
         click.option("--timeout", "timeout_sec", type=click.IntRange(10), default=3600,
                      show_default=True, help="Seconds after which a start has failed."),
     )  # fmt: skip
@@ -250,6 +256,16 @@ def _tables(tables: int, schemas: int) -> Tables:
     return Tables(tables, schemas)
 
 
+def _mysqld(settings: Settings, experiments: Collection[str]) -> Path:
+    """The server under test. If it is our own and wanted, it is built from what the clone holds now."""
+    if settings.mysqld is not None:
+        return settings.mysqld.absolute()
+    is_wanted = not settings.subjects or set(settings.subjects) - FOREIGN_SUBJECTS
+    if is_wanted and set(experiments) != {"fileio"}:
+        builds.build(Clone(REPOSITORY), "release")
+    return default_mysqld()
+
+
 def _bench(settings: Settings, experiments: dict[str, Experiment]) -> None:
     """Runs experiments on a volume and writes what was measured, also after an error."""
     for path in (settings.json_path, settings.markdown_path, settings.html_path):
@@ -258,6 +274,7 @@ def _bench(settings: Settings, experiments: dict[str, Experiment]) -> None:
     layout = default_layout()
     layout.make()
     profile = PROFILES[settings.profile]
+    mysqld = _mysqld(settings, experiments)
     document: results.Document | None = None
     try:
         with take_lock(layout), Ui() as ui, open_volume(layout, profile) as volume:
@@ -271,7 +288,7 @@ def _bench(settings: Settings, experiments: dict[str, Experiment]) -> None:
                 ui,
                 volume,
                 document,
-                (settings.mysqld or default_mysqld()).absolute(),
+                mysqld,
                 settings.rounds,
                 settings.timeout_sec,
             )

@@ -165,6 +165,9 @@ def stock_settings(binary: Binary) -> dict[str, str]:
     return {name: value for name, value in STOCK_VALUES.items() if binary.knows(name)}
 
 
+FOREIGN_SUBJECTS = frozenset({"stock", "mariadb"})
+"""Subjects that do not run our own build."""
+
 STARTUP_SUBJECTS = (
     "stock",
     "off",

@@ -125,6 +125,33 @@ def test_clean_removes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not layout.base.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "is_built"),
+    [
+        (["startup"], True),
+        (["startup", "--subjects", "stock,light"], True),
+        (["startup", "--subjects", "stock,mariadb"], False),
+        (["startup", "--mysqld", "/opt/mysqld"], False),
+        (["fileio"], False),
+    ],
+)
+def test_own_server_is_built_if_it_is_wanted(
+    words: list[str], is_built: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server older than the clone must not be measured under its name."""
+    built: list[str] = []
+    monkeypatch.setattr(cli.builds, "build", lambda clone, preset: built.append(preset))
+    monkeypatch.setattr(cli, "default_layout", lambda: Layout(tmp_path / "bench"))
+
+    def stop(*_: object) -> None:
+        raise BenchError("far enough")
+
+    monkeypatch.setattr(cli, "open_volume", stop)
+    outcome = CliRunner().invoke(cli.main, words)
+    assert "far enough" in outcome.output
+    assert built == (["release"] if is_built else [])
+
+
 def test_one_bench_at_a_time(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     with take_lock(layout), pytest.raises(BenchError, match=f"process {os.getpid()}"):
