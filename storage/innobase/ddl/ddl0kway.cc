@@ -1,0 +1,1061 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file ddl/ddl0kway.cc
+Merge many sorted runs of an index build at a time, and feed the last merge to
+the index.
+
+An index build writes sorted runs of keys, one file for each scan thread. The
+original code merges two runs at a time until each file is one run, writing
+and reading all keys once for every doubling, and then reads them once more to
+load the index. Here
+
+- as many runs are merged at a time as the memory of the build has room for
+  (make_plan() decides, by what I/Os and bytes cost);
+- merging stops as soon as the load can merge what is left;
+- no run is rewritten before a later pass needs it: if 70 runs are to become
+  64, seven are merged and 63 stay where they are;
+- what was consumed is given back to the file system, where it can be.
+
+Rules:
+
+1. Every byte of a run is read once in a pass. Run_reader has no way back.
+2. A duplicate is found when two neighbouring rows are compared, in any pass.
+   Which of several duplicates the original code reports depends on the order
+   of its merges. So it is called on the original runs to find it again; the
+   runs of a unique index are therefore not given back before the load ends.
+   With one scan thread the same row is reported; with several, which row it is
+   depends on which thread scanned what, there as here.
+3. Buffers of merges take no more than innodb_ddl_buffer_size in all, or what
+   the original code takes at least: three pages for each merge.
+4. Small buffers do not make small I/Os: the kernel is asked to read ahead,
+   while rows that are here already are merged. */
+
+#include "ddl0kway.h"
+
+#ifdef __linux__
+#include <fcntl.h>
+#endif
+#include <cstdio>
+
+#include "btr0load.h"
+#include "ddl0fts.h"
+#include "ddl0impl-cursor.h"
+#include "ddl0impl-kway.h"
+#include "ddl0impl-loader.h"
+#include "ddl0impl-merge.h"
+#include "debug_sync.h"
+#include "ha_prototypes.h"
+#include "rem0cmp.h"
+#include "row0row.h"
+#include "srv0srv.h"
+#include "ut0stage.h"
+
+extern bool srv_disable_sort_file_cache;
+
+namespace ddl::kway {
+
+bool g_drop_cache = true;
+Status g_status;
+
+/** Whether this thread lets the original code do its work. */
+static thread_local bool s_original = false;
+
+/** Index builds under way, for sharing the page cache. */
+static std::atomic<size_t> s_n_builders{0};
+
+/** What each file may keep in the page cache. */
+static std::atomic<uint64_t> s_cache_share_bytes{0};
+
+/** Files for which the share of one index is meant. */
+static constexpr size_t CACHED_FILES = 16;
+
+/** Rows between two looks at whether the build was stopped. */
+static constexpr uint64_t ROWS_PER_CHECK = 1024;
+
+/** Consumed bytes after which a long run is given back. */
+static constexpr uint64_t GIVE_BACK_BYTES = 1024 * 1024;
+
+Plan make_plan(const Shape &shape) {
+  const auto n_files = std::max<size_t>(shape.m_n_files, 1);
+  const auto bytes = static_cast<double>(shape.m_file_bytes);
+  const auto out = output_bytes(shape.m_sort_memory_bytes);
+  const auto sort_memory =
+      shape.m_sort_memory_bytes > out ? shape.m_sort_memory_bytes - out : 0;
+  const auto limit = shape.m_ways == 0
+                         ? MAX_WAYS
+                         : std::clamp<size_t>(shape.m_ways, 2, MAX_WAYS);
+  const auto most_sort =
+      std::clamp<size_t>(sort_memory / BLOCK_BYTES, 2, limit);
+  const auto load_ways =
+      std::min(shape.m_load_memory_bytes / BLOCK_BYTES, MAX_WAYS);
+  const auto most_load = shape.m_feeds_load
+                             ? std::clamp<size_t>(load_ways / n_files, 1, limit)
+                             : size_t{1};
+
+  const auto read_cost = [&](size_t memory, size_t n) {
+    const auto buffer = input_bytes(memory, n);
+    return io_cost(
+        bytes, shape.m_is_direct ? buffer : std::max(buffer, ahead_bytes(n)));
+  };
+
+  Plan best{};
+  bool found = false;
+
+  for (size_t leave = 1;; leave = std::min(leave * 2, most_load)) {
+    const auto n_left = std::min(leave, shape.m_n_runs) * n_files;
+    const auto load_cost = read_cost(shape.m_load_memory_bytes, n_left);
+    const auto least = n_passes(shape.m_n_runs, leave, most_sort);
+    const auto most =
+        shape.m_ways == 0 ? n_passes(shape.m_n_runs, leave, 2) : least;
+    auto fan_in = most_sort;
+
+    for (auto passes = least; passes <= most; ++passes) {
+      /* The fewest at a time that do with so many passes, so that the buffers
+      are as large as can be. */
+      while (shape.m_ways == 0 && fan_in > 2 &&
+             n_passes(shape.m_n_runs, leave, fan_in - 1) <= passes) {
+        --fan_in;
+      }
+
+      if (n_passes(shape.m_n_runs, leave, fan_in) != passes) {
+        continue;
+      }
+
+      double cost = load_cost;
+
+      if (passes > 0) {
+        /* What the first pass does not touch costs nothing in it. */
+        const auto excess =
+            shape.m_n_runs - target_runs(shape.m_n_runs, leave, fan_in);
+        const auto n_groups = (excess + fan_in - 2) / (fan_in - 1);
+        const auto first =
+            static_cast<double>(excess + n_groups) / shape.m_n_runs;
+        const auto write_cost = shape.m_is_direct ? io_cost(bytes, out) : bytes;
+
+        cost += (first + static_cast<double>(passes - 1)) *
+                (read_cost(sort_memory, fan_in) + write_cost);
+      }
+
+      if (!found || cost < best.m_cost_bytes) {
+        best = {fan_in, leave, passes, cost};
+        found = true;
+      }
+    }
+
+    if (leave >= most_load) {
+      return best;
+    }
+  }
+}
+
+uint64_t cache_share_bytes(uint64_t available_bytes, size_t n_builders) {
+  return available_bytes / 4 / CACHED_FILES / std::max<size_t>(n_builders, 1) /
+         BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/** @return memory that the system could give away, 0 if it does not say */
+static uint64_t available_bytes() {
+  uint64_t kib = 0;
+
+  if (auto file = fopen("/proc/meminfo", "r"); file != nullptr) {
+    char line[128];
+    while (fgets(line, sizeof(line), file) != nullptr) {
+      unsigned long long n;
+      if (sscanf(line, "MemAvailable: %llu kB", &n) == 1) {
+        kib = n;
+        break;
+      }
+    }
+    fclose(file);
+  }
+
+  return kib * 1024;
+}
+
+bool after_read(size_t n_bytes) {
+  g_status.bytes_read.fetch_add(n_bytes, std::memory_order_relaxed);
+  return !g_drop_cache;
+}
+
+bool after_write(size_t n_bytes, uint64_t offset) {
+  g_status.bytes_written.fetch_add(n_bytes, std::memory_order_relaxed);
+  return !g_drop_cache && offset + n_bytes <= s_cache_share_bytes.load(
+                                                  std::memory_order_relaxed);
+}
+
+/** Temporary files of one scan thread. */
+class Files {
+ public:
+  /** Constructor.
+  @param[in] original  file that the scan wrote
+  @param[in] keep      whether its bytes stay, for the duplicates */
+  Files(file_t *original, bool keep) : m_original(original), m_keep(keep) {}
+
+  /** Make a file.
+  @param[in]  path  directory
+  @return its number, 0 if it could not be made */
+  size_t create(const char *path) {
+    m_more.push_back(file_create_low(path));
+    if (!m_more.back().is_open()) {
+      m_more.pop_back();
+      return 0;
+    }
+    MONITOR_ATOMIC_INC(MONITOR_ALTER_TABLE_SORT_FILES);
+    return m_more.size();
+  }
+
+  /** @return a file made by create() */
+  Unique_os_file_descriptor &made(size_t number) { return m_more[number - 1]; }
+
+  /** Close the files that hold none of these runs. */
+  void close_unused(const std::vector<Run> &runs) {
+    for (size_t number = 1; number <= m_more.size(); ++number) {
+      const auto used =
+          std::any_of(runs.begin(), runs.end(),
+                      [=](const Run &run) { return run.m_file == number; });
+      if (!used && made(number).is_open()) {
+        made(number).close();
+      }
+    }
+  }
+
+  /** Read a block. */
+  [[nodiscard]] dberr_t read(size_t number, byte *to, size_t n_bytes,
+                             uint64_t offset) {
+    IF_ENABLED("ddl_read_failure", return DB_IO_ERROR;)
+
+    IORequest request;
+    request.disable_compression();
+    g_status.bytes_read.fetch_add(n_bytes, std::memory_order_relaxed);
+    return os_file_read_no_error_handling_int_fd(request, "(ddl)", fd(number),
+                                                 to, offset, n_bytes, nullptr);
+  }
+
+  /** Write a block. */
+  [[nodiscard]] dberr_t write(size_t number, byte *from, size_t n_bytes,
+                              uint64_t offset) {
+    return ddl::pwrite(fd(number), from, n_bytes, offset);
+  }
+
+  /** Ask for a range to be read into the page cache. */
+  void read_ahead(size_t number [[maybe_unused]],
+                  uint64_t begin [[maybe_unused]],
+                  uint64_t end [[maybe_unused]]) {
+#ifdef POSIX_FADV_WILLNEED
+    if (!srv_disable_sort_file_cache) {
+      posix_fadvise(fd(number), begin, end - begin, POSIX_FADV_WILLNEED);
+    }
+#endif
+  }
+
+  /** Give back a range that nobody reads again. */
+  void give_back(size_t number, uint64_t begin, uint64_t end) {
+    const auto keep = m_keep && number == 0;
+#ifdef FALLOC_FL_PUNCH_HOLE
+    if (!keep && m_can_punch) {
+      m_can_punch =
+          fallocate(fd(number), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    begin, end - begin) == 0;
+      if (m_can_punch) {
+        return;
+      }
+    }
+#endif
+#ifdef POSIX_FADV_DONTNEED
+    if (!keep || g_drop_cache) {
+      posix_fadvise(fd(number), begin, end - begin, POSIX_FADV_DONTNEED);
+    }
+#endif
+  }
+
+ private:
+  /** @return a descriptor */
+  [[nodiscard]] os_fd_t fd(size_t number) {
+    return number == 0 ? m_original->m_file.get() : made(number).get();
+  }
+
+  /** File that the scan wrote, number 0. */
+  file_t *m_original;
+
+  /** Whether its bytes stay. */
+  bool m_keep;
+
+  /** Whether the file system can punch holes, as far as is known. */
+  bool m_can_punch{true};
+
+  /** Files of merged runs, from number 1. */
+  std::vector<Unique_os_file_descriptor> m_more;
+};
+
+/** A record of an index in a temporary file. */
+class Rec_framing {
+ public:
+  explicit Rec_framing(const dict_index_t *index)
+      : m_index(index),
+        m_offsets(1 + REC_OFFS_HEADER_SIZE + dict_index_get_n_fields(index)) {
+    m_offsets[0] = m_offsets.size();
+    m_offsets[1] = dict_index_get_n_fields(index);
+  }
+
+  /** See Run_reader. */
+  [[nodiscard]] size_t need(const byte *ptr, size_t n_bytes) {
+    if (n_bytes == 0) {
+      return 1;
+    }
+
+    /* One more than the bytes before the origin, in one byte or two. */
+    size_t extra = ptr[0];
+    size_t prefix = 1;
+
+    if (extra == 0) {
+      return 0;
+    }
+
+    if (extra >= 0x80) {
+      if (n_bytes < 2) {
+        return 2;
+      }
+      extra = (extra & 0x7f) << 8 | ptr[1];
+      prefix = 2;
+    }
+
+    const auto header = prefix + extra - 1;
+
+    if (n_bytes < header) {
+      return header;
+    }
+
+    rec_deserialize_init_offsets(ptr + header, m_index, m_offsets.data());
+    m_header = header;
+    return header + rec_offs_data_size(m_offsets.data());
+  }
+
+  /** @return bytes before the record's origin */
+  [[nodiscard]] size_t header() const { return m_header; }
+
+  /** @return offsets of the columns */
+  [[nodiscard]] const ulint *offsets() const { return m_offsets.data(); }
+
+  /** @return offsets of the columns */
+  [[nodiscard]] ulint *offsets() { return m_offsets.data(); }
+
+ private:
+  /** Index. */
+  const dict_index_t *m_index;
+
+  /** Offsets of the columns. */
+  std::vector<ulint, ut::allocator<ulint>> m_offsets;
+
+  /** Bytes before the record's origin. */
+  size_t m_header{};
+};
+
+/** Reads files, and asks for what comes next while the caller merges. */
+class Ahead {
+ public:
+  /** Constructor.
+  @param[in,out] files      files
+  @param[in]     run        run to be read through this
+  @param[in]     n_bytes    bytes to request at a time
+  @param[in]     requested  up to where the caller has requested already */
+  Ahead(Files *files, const Run &run, size_t n_bytes, uint64_t requested)
+      : m_files(files),
+        m_end(run.m_end),
+        m_n_bytes(n_bytes),
+        m_requested(std::max(run.m_begin, requested)),
+        m_given_back(run.m_begin) {}
+
+  /** See Run_reader. */
+  [[nodiscard]] dberr_t read(size_t number, byte *to, size_t n_bytes,
+                             uint64_t offset) {
+    /* What the buffer held before is consumed. */
+    if (offset - m_given_back >= GIVE_BACK_BYTES) {
+      m_files->give_back(number, m_given_back, offset);
+      m_given_back = offset;
+    }
+
+    if (m_requested < m_end && offset + n_bytes + m_n_bytes / 2 > m_requested) {
+      const auto begin = m_requested;
+      m_requested = std::min<uint64_t>(
+          m_end, std::max(begin, offset) + std::max(n_bytes, m_n_bytes));
+      m_files->read_ahead(number, begin, m_requested);
+    }
+
+    return m_files->read(number, to, n_bytes, offset);
+  }
+
+ private:
+  /** Files. */
+  Files *m_files;
+
+  /** End of the run. */
+  uint64_t m_end;
+
+  /** Bytes to request at a time. */
+  size_t m_n_bytes;
+
+  /** Up to where the kernel was asked to read. */
+  uint64_t m_requested;
+
+  /** Up to where the run was given back. */
+  uint64_t m_given_back;
+};
+
+using Reader = Run_reader<Ahead, Rec_framing>;
+
+/** Orders records as the index does, and notices duplicates. */
+class Rec_compare {
+ public:
+  /** Constructor.
+  @param[in]     index  index
+  @param[in,out] dup    for reporting duplicates */
+  Rec_compare(const dict_index_t *index, Dup *dup)
+      : m_index(index),
+        m_dup(dup),
+        m_n_fields(dict_index_get_n_fields(index)),
+        m_n_unique(dup != nullptr && dict_index_is_unique(index)
+                       ? dict_index_get_n_unique(index)
+                       : 0) {}
+
+  /** Compare the rows of two readers. */
+  [[nodiscard]] int operator()(const Reader &a, const Reader &b) {
+    const auto a_rec = a.row() + a.m_framing.header();
+    const auto b_rec = b.row() + b.m_framing.header();
+    const auto a_offsets = a.m_framing.offsets();
+    const auto b_offsets = b.m_framing.offsets();
+    bool has_null = false;
+
+    for (size_t n = 0; n < m_n_fields; ++n) {
+      ulint a_len;
+      ulint b_len;
+      const auto a_data =
+          rec_get_nth_field_instant(a_rec, a_offsets, n, m_index, &a_len);
+      const auto b_data =
+          rec_get_nth_field_instant(b_rec, b_offsets, n, m_index, &b_len);
+      const auto col = m_index->get_col(n);
+      const auto cmp = cmp_data_data(col->mtype, col->prtype,
+                                     m_index->get_field(n)->is_ascending,
+                                     a_data, a_len, b_data, b_len);
+
+      if (cmp != 0) {
+        return cmp;
+      }
+
+      /* Columns that are NULL are equal in order but not duplicates. */
+      has_null = has_null || a_len == UNIV_SQL_NULL;
+
+      if (n + 1 == m_n_unique && !has_null) {
+        if (!m_found) {
+          m_found = true;
+          m_dup->report(a_rec, a_offsets);
+        }
+        /* The merge is going to stop. Columns after the key of a clustered
+        index may be stored elsewhere, so they are not compared. */
+        return 0;
+      }
+    }
+
+    return 0;
+  }
+
+  /** @return whether two rows of a unique index were equal */
+  [[nodiscard]] bool found() const { return m_found; }
+
+ private:
+  /** Index. */
+  const dict_index_t *m_index;
+
+  /** For reporting duplicates. */
+  Dup *m_dup;
+
+  /** Columns of the index. */
+  size_t m_n_fields;
+
+  /** Columns that must differ; 0 if the index is not unique. */
+  size_t m_n_unique;
+
+  /** Whether two rows of a unique index were equal. */
+  bool m_found{};
+};
+
+/** A merge of runs, of one thread's files or of several. */
+class Merge {
+ public:
+  /** Constructor.
+  @param[in]     index         index
+  @param[in,out] dup           for reporting duplicates
+  @param[in]     n_runs        number of runs
+  @param[in]     memory_bytes  memory for all buffers */
+  Merge(const dict_index_t *index, Dup *dup, size_t n_runs, size_t memory_bytes)
+      : m_index(index),
+        m_compare(index, dup),
+        m_tree(m_compare),
+        m_n_ahead_bytes(ahead_bytes(n_runs)),
+        m_n_buffer_bytes(input_bytes(memory_bytes, n_runs)) {
+    m_buffer =
+        ut::make_unique_aligned<byte[]>(ut::make_psi_memory_key(mem_key_ddl),
+                                        BLOCK_BYTES, m_n_buffer_bytes * n_runs);
+    m_sources.reserve(n_runs);
+    m_readers.reserve(n_runs);
+  }
+
+  /** @return whether there was memory */
+  [[nodiscard]] bool is_ready() const { return m_buffer != nullptr; }
+
+  /** Add a run.
+  @param[in,out] files      files
+  @param[in]     run        run
+  @param[in]     requested  up to where it is being read ahead already */
+  void add(Files *files, const Run &run, uint64_t requested) {
+    const auto buffer = m_buffer.get() + m_readers.size() * m_n_buffer_bytes;
+    m_sources.push_back(
+        std::make_unique<Ahead>(files, run, m_n_ahead_bytes, requested));
+    m_readers.push_back(std::make_unique<Reader>(m_sources.back().get(),
+                                                 Rec_framing(m_index), run,
+                                                 buffer, m_n_buffer_bytes));
+    m_tree.add(m_readers.back().get());
+  }
+
+  /** Go to the first row. */
+  [[nodiscard]] dberr_t open() { return m_tree.open(); }
+
+  /** Go to the next row. */
+  [[nodiscard]] dberr_t next() { return m_tree.next(); }
+
+  /** @return reader with the current row */
+  [[nodiscard]] Reader &top() { return m_tree.top(); }
+
+  /** @return whether there is a duplicate */
+  [[nodiscard]] bool found_duplicate() const { return m_compare.found(); }
+
+ private:
+  /** Index. */
+  const dict_index_t *m_index;
+
+  /** Order of the rows. */
+  Rec_compare m_compare;
+
+  /** Next row. */
+  Tournament<Reader, Rec_compare> m_tree;
+
+  /** Bytes that are read ahead for each run. */
+  size_t m_n_ahead_bytes;
+
+  /** Size of the buffer of each run. */
+  size_t m_n_buffer_bytes;
+
+  /** Buffers of all runs. */
+  ut::unique_ptr_aligned<byte[]> m_buffer;
+
+  /** What the readers read from. */
+  std::vector<std::unique_ptr<Ahead>> m_sources;
+
+  /** Readers. */
+  std::vector<std::unique_ptr<Reader>> m_readers;
+};
+
+struct Build::Thread {
+  /** Constructor. */
+  Thread(file_t *file, bool keep) : m_files(file, keep) {}
+
+  /** Files. */
+  Files m_files;
+
+  /** Runs that are left for the load. */
+  std::vector<Run> m_runs;
+};
+
+void Build_deleter::operator()(Build *build) const { ut::delete_(build); }
+
+Build_ptr create(Context &ctx) {
+  return Build_ptr(
+      ut::new_withkey<Build>(ut::make_psi_memory_key(mem_key_ddl), ctx));
+}
+
+Build::Build(Context &ctx) {
+  const auto thd = ctx.thd();
+  const auto least = 3 * std::max<size_t>(srv_page_size, 2 * IO_BLOCK_SIZE);
+
+  m_ways = thd_ddl_merge_ways(thd) == 1 ? 2 : thd_ddl_merge_ways(thd);
+  m_on_the_fly = thd_ddl_merge_on_the_fly(thd);
+
+  /* Several threads sort or load at a time, each with its share. */
+  m_sort_memory_bytes =
+      std::max(ctx.m_max_buffer_size / ctx.m_max_threads, least);
+  m_load_memory_bytes = ctx.m_indexes.size() > 1
+                            ? m_sort_memory_bytes
+                            : std::max(ctx.m_max_buffer_size, least);
+
+  const auto n_builders = s_n_builders.fetch_add(1) + 1;
+  s_cache_share_bytes.store(
+      cache_share_bytes(g_drop_cache ? 0 : available_bytes(), n_builders));
+}
+
+Build::~Build() { s_n_builders.fetch_sub(1); }
+
+bool Build::takes_load(Builder *builder) {
+  return !s_original && !builder->is_fts_index() &&
+         builder->m_kway != nullptr && builder->m_kway->m_on_the_fly;
+}
+
+bool Build::takes_sort(Builder *builder) {
+  return !s_original && builder->m_kway != nullptr &&
+         (builder->m_kway->m_ways != 2 || takes_load(builder));
+}
+
+bool Build::checks_duplicates(Builder *builder) { return takes_load(builder); }
+
+size_t Build::prepare(Builder *builder, size_t n_runs) {
+  if (!takes_sort(builder)) {
+    return n_runs;
+  }
+
+  auto &build = *builder->m_kway;
+  Shape shape{};
+
+  shape.m_n_files = builder->m_thread_ctxs.size();
+  shape.m_sort_memory_bytes = build.m_sort_memory_bytes;
+  shape.m_load_memory_bytes = build.m_load_memory_bytes;
+  shape.m_ways = build.m_ways;
+  shape.m_feeds_load = build.m_on_the_fly;
+  shape.m_is_direct = srv_disable_sort_file_cache;
+
+  for (auto thread_ctx : builder->m_thread_ctxs) {
+    auto &file = thread_ctx->m_file;
+    const auto n = thread_ctx->m_offsets.size();
+
+    if (n > shape.m_n_runs) {
+      shape.m_n_runs = n;
+      shape.m_file_bytes = file.m_size;
+    }
+
+    auto thread = std::make_unique<Thread>(&file, builder->is_unique_index());
+    if (n == 1) {
+      thread->m_runs.push_back({0, thread_ctx->m_offsets.front(), file.m_size});
+    }
+    build.m_threads.push_back(std::move(thread));
+  }
+
+  build.m_plan = make_plan(shape);
+
+  return size_t{1} << std::min<size_t>(build.m_plan.m_passes, 62);
+}
+
+Build::Thread *Build::find(Builder *builder, const file_t *file) {
+  auto &ctxs = builder->m_thread_ctxs;
+
+  for (size_t i = 0; i < builder->m_kway->m_threads.size(); ++i) {
+    if (&ctxs[i]->m_file == file) {
+      return builder->m_kway->m_threads[i].get();
+    }
+  }
+
+  return nullptr;
+}
+
+/** Give back what a merge has consumed; neighbouring runs at once. */
+static void give_back(Files &files, const Run *runs, size_t n) {
+  for (size_t i = 0; i < n;) {
+    auto range = runs[i];
+    for (++i; i < n && runs[i].m_file == range.m_file &&
+              runs[i].m_begin == range.m_end;
+         ++i) {
+      range.m_end = runs[i].m_end;
+    }
+    files.give_back(range.m_file, range.m_begin, range.m_end);
+  }
+}
+
+/** Ask for a whole group of runs that are short and lie side by side.
+@return whether the group was asked for */
+static bool read_group_ahead(Files &files, const Run *runs, size_t n) {
+  for (size_t i = 1; i < n; ++i) {
+    if (runs[i].m_file != runs[0].m_file ||
+        runs[i].m_begin != runs[i - 1].m_end) {
+      return false;
+    }
+  }
+
+  if (runs[n - 1].m_end - runs[0].m_begin > MAX_AHEAD_TOTAL_BYTES / 4) {
+    return false;
+  }
+
+  files.read_ahead(runs[0].m_file, runs[0].m_begin, runs[n - 1].m_end);
+  return true;
+}
+
+dberr_t Build::merge_group(Builder *builder, Files &files, const Run *runs,
+                           size_t n, size_t memory_bytes, Dup *dup,
+                           uint64_t &n_unreported, Run &out) {
+  const auto out_bytes = output_bytes(memory_bytes);
+  Merge merge(builder->index(), dup, n,
+              memory_bytes > out_bytes ? memory_bytes - out_bytes : 0);
+  auto out_buffer = ut::make_unique_aligned<byte[]>(
+      ut::make_psi_memory_key(mem_key_ddl), BLOCK_BYTES, out_bytes);
+
+  if (!merge.is_ready() || !out_buffer) {
+    return DB_OUT_OF_MEMORY;
+  }
+
+  const auto is_ahead = read_group_ahead(files, runs, n);
+
+  for (size_t i = 0; i < n; ++i) {
+    merge.add(&files, runs[i], is_ahead ? runs[i].m_end : 0);
+  }
+
+  Run_writer<Files> writer(&files, out.m_file, out.m_end, out_buffer.get(),
+                           out_bytes);
+  auto stage = builder->stage();
+  uint64_t n_rows = 0;
+  auto err = merge.open();
+
+  while (err == DB_SUCCESS && !merge.found_duplicate()) {
+    auto &top = merge.top();
+
+    err = writer.add(top.row(), top.row_bytes());
+
+    if (err == DB_SUCCESS && n_rows++ % ROWS_PER_CHECK == 0) {
+      err = builder->check_state_of_online_build_log();
+      if (err == DB_SUCCESS && builder->m_ctx.is_interrupted()) {
+        err = DB_INTERRUPTED;
+      }
+    }
+
+    if (err != DB_SUCCESS) {
+      return err;
+    }
+
+    if (stage != nullptr) {
+      ++n_unreported;
+      stage->inc_progress_if_needed(n_unreported);
+    }
+
+    err = merge.next();
+  }
+
+  if (merge.found_duplicate()) {
+    return DB_DUPLICATE_KEY;
+  }
+
+  if (err != DB_END_OF_INDEX) {
+    return err;
+  }
+
+  err = writer.finish();
+  out = writer.run();
+  return err;
+}
+
+dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
+                          size_t memory_bytes, Dup *dup,
+                          std::vector<Run> &runs) {
+  uint64_t n_unreported = 0;
+
+  while (runs.size() > plan.m_leave) {
+    auto excess =
+        runs.size() - target_runs(runs.size(), plan.m_leave, plan.m_fan_in);
+    size_t n_done = 0;
+    std::vector<Run> merged;
+    Run out{files.create(builder->tmpdir()), 0, 0};
+
+    if (out.m_file == 0) {
+      return DB_OUT_OF_RESOURCES;
+    }
+
+    while (excess > 0) {
+      const auto n = std::min(plan.m_fan_in, excess + 1);
+      const auto err = merge_group(builder, files, &runs[n_done], n,
+                                   memory_bytes, dup, n_unreported, out);
+      if (err != DB_SUCCESS) {
+        return err;
+      }
+      give_back(files, &runs[n_done], n);
+      merged.push_back(out);
+      n_done += n;
+      excess -= n - 1;
+    }
+
+    runs.erase(runs.begin(), runs.begin() + n_done);
+    runs.insert(runs.end(), merged.begin(), merged.end());
+    files.close_unused(runs);
+    g_status.passes.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  return DB_SUCCESS;
+}
+
+dberr_t Build::sort(Builder *builder, file_t *file, size_t n_threads,
+                    Merge_offsets &offsets, Dup *dup, uint64_t &n_rows) {
+  auto &build = *builder->m_kway;
+  const auto thread = find(builder, file);
+  auto plan = build.m_plan;
+  auto memory_bytes = build.m_sort_memory_bytes;
+  std::vector<Run> runs;
+
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const auto end = i + 1 < offsets.size() ? offsets[i + 1] : file->m_size;
+    runs.push_back({0, offsets[i], end});
+  }
+
+  Files own(file, false);
+
+  if (thread == nullptr) {
+    /* A file of a full-text index, whose parser threads sort on their own. */
+    memory_bytes = builder->m_ctx.merge_io_buffer_size(n_threads * 2 + 1) * 3;
+
+    Shape shape{};
+    shape.m_n_runs = runs.size();
+    shape.m_file_bytes = file->m_size;
+    shape.m_sort_memory_bytes = memory_bytes;
+    shape.m_ways = build.m_ways;
+    shape.m_is_direct = srv_disable_sort_file_cache;
+    plan = make_plan(shape);
+  }
+
+  auto &files = thread != nullptr ? thread->m_files : own;
+  const auto err = merge_runs(builder, files, plan, memory_bytes, dup, runs);
+
+  if (err == DB_DUPLICATE_KEY) {
+    Merge_file_sort::Context merge_ctx;
+    Merge_file_sort original(&merge_ctx);
+
+    merge_ctx.m_dup = dup;
+    merge_ctx.m_file = file;
+    merge_ctx.m_n_threads = n_threads;
+
+    dup->m_n_dup = 0;
+    s_original = true;
+    const auto original_err = original.sort(builder, offsets);
+    s_original = false;
+
+    return original_err != DB_SUCCESS ? original_err : err;
+  }
+
+  if (err != DB_SUCCESS) {
+    return err;
+  }
+
+  n_rows = file->m_n_recs;
+
+  if (thread != nullptr && takes_load(builder)) {
+    /* The offsets stay, for finding a duplicate again. */
+    thread->m_runs = std::move(runs);
+    return DB_SUCCESS;
+  }
+
+  ut_a(runs.size() == 1);
+
+  if (runs[0].m_file != 0) {
+    ut_a(runs[0].m_begin == 0);
+    file->m_file.swap(files.made(runs[0].m_file));
+    files.made(runs[0].m_file).close();
+    file->m_size = runs[0].m_end;
+  }
+
+  offsets.clear();
+  offsets.push_back(0);
+  return DB_SUCCESS;
+}
+
+/** Feeds a merge to the loader of an index. */
+class Load_merge_cursor : public Load_cursor {
+ public:
+  /** Constructor. */
+  Load_merge_cursor(Builder *builder, Merge *merge) noexcept
+      : Load_cursor(builder, nullptr), m_merge(merge) {}
+
+  /** Go to the first row. */
+  [[nodiscard]] dberr_t open() {
+    m_tuple_heap.create(2048, UT_LOCATION_HERE);
+    return m_merge->open();
+  }
+
+  /** @return whether a duplicate was found */
+  [[nodiscard]] bool duplicates_detected() const noexcept override {
+    return m_merge->found_duplicate();
+  }
+
+  /** Get the current row.
+  @param[out]  dtuple  the row
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t fetch(dtuple_t *&dtuple) noexcept override {
+    auto err = m_builder->check_state_of_online_build_log();
+
+    if (err != DB_SUCCESS) {
+      return err;
+    }
+
+    if (auto stage = m_builder->stage(); stage != nullptr) {
+      ++m_n_unreported;
+      stage->inc_progress_if_needed(m_n_unreported);
+    }
+
+    auto &top = m_merge->top();
+    const auto rec = top.row() + top.m_framing.header();
+
+    m_tuple_heap.clear();
+    dtuple = row_rec_to_index_entry_low(
+        rec, m_builder->index(), top.m_framing.offsets(), m_tuple_heap.get());
+    return m_builder->dtuple_copy_blobs(dtuple, top.m_framing.offsets(), rec,
+                                        m_tuple_heap.get());
+  }
+
+  /** Go to the next row.
+  @return DB_SUCCESS, DB_END_OF_INDEX or error code */
+  [[nodiscard]] dberr_t next() noexcept override {
+    ++m_n_rows;
+    return m_merge->next();
+  }
+
+  /** @return rows read */
+  [[nodiscard]] uint64_t n_rows() const { return m_n_rows; }
+
+ private:
+  /** What is fed. */
+  Merge *m_merge;
+
+  /** Rows read. */
+  uint64_t m_n_rows{};
+
+  /** Rows that are not in the progress yet. */
+  uint64_t m_n_unreported{};
+};
+
+dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
+  auto &build = *builder->m_kway;
+  size_t n_runs = 0;
+  uint64_t n_rows = 0;
+
+  for (const auto &thread : build.m_threads) {
+    n_runs += thread->m_runs.size();
+  }
+
+  for (auto thread_ctx : builder->m_thread_ctxs) {
+    n_rows += thread_ctx->m_n_recs;
+  }
+
+  if (n_runs == 0) {
+    ut_a(n_rows == 0);
+    return DB_SUCCESS;
+  }
+
+  Dup dup = {builder->m_index, builder->m_ctx.m_table, builder->m_ctx.m_col_map,
+             0};
+  Merge merge(builder->index(), &dup, n_runs, build.m_load_memory_bytes);
+
+  if (!merge.is_ready()) {
+    return DB_OUT_OF_MEMORY;
+  }
+
+  for (auto &thread : build.m_threads) {
+    for (const auto &run : thread->m_runs) {
+      merge.add(&thread->m_files, run, 0);
+    }
+  }
+
+  Load_merge_cursor cursor(builder, &merge);
+  auto err = cursor.open();
+
+  if (err == DB_SUCCESS) {
+    err = btree_load.build(cursor);
+    ut_a(err != DB_SUCCESS || cursor.n_rows() == n_rows);
+  }
+
+  return err == DB_END_OF_INDEX ? DB_SUCCESS : err;
+}
+
+dberr_t Build::replay(Builder *builder) {
+  auto &ctx = builder->m_ctx;
+  Builder::Thread_ctxs single;
+  dberr_t err{DB_SUCCESS};
+
+  s_original = true;
+
+  for (auto thread_ctx : builder->m_thread_ctxs) {
+    if (thread_ctx->m_offsets.size() < 2) {
+      single.push_back(thread_ctx);
+    }
+  }
+
+  if (!single.empty()) {
+    err = builder->check_duplicates(single);
+  }
+
+  Dup dup = {builder->m_index, ctx.m_table, ctx.m_col_map, 0};
+
+  for (auto thread_ctx : builder->m_thread_ctxs) {
+    if (err == DB_SUCCESS && thread_ctx->m_offsets.size() > 1) {
+      Merge_file_sort::Context merge_ctx;
+      Merge_file_sort original(&merge_ctx);
+
+      merge_ctx.m_dup = &dup;
+      merge_ctx.m_file = &thread_ctx->m_file;
+      merge_ctx.m_n_threads = builder->m_thread_ctxs.size();
+      err = original.sort(builder, thread_ctx->m_offsets);
+    }
+  }
+
+  if (err == DB_SUCCESS) {
+    Merge_cursor cursor(builder, &dup, nullptr);
+    const auto n_files = builder->m_thread_ctxs.size();
+
+    for (auto thread_ctx : builder->m_thread_ctxs) {
+      if (err == DB_SUCCESS && thread_ctx->m_file.m_file.is_open()) {
+        err = cursor.add_file(thread_ctx->m_file,
+                              ctx.load_io_buffer_size(n_files));
+      }
+    }
+
+    if (err == DB_SUCCESS) {
+      err = cursor.open();
+    }
+
+    dtuple_t *dtuple{};
+
+    while (err == DB_SUCCESS && !cursor.duplicates_detected() &&
+           (err = cursor.fetch(dtuple)) == DB_SUCCESS) {
+      err = cursor.next();
+    }
+  }
+
+  s_original = false;
+
+  return err == DB_SUCCESS || err == DB_END_OF_INDEX ? DB_DUPLICATE_KEY : err;
+}
+
+dberr_t Build::load(Builder *builder) {
+  DEBUG_SYNC(builder->m_ctx.thd(), "ddl_btree_build_interrupt");
+
+  if (auto stage = builder->stage(); stage != nullptr) {
+    stage->begin_phase_insert();
+  }
+
+  Btree_load btree_load(builder->m_index, builder->m_ctx.m_trx->id,
+                        builder->m_ctx.m_trx->flush_observer);
+
+  auto err = btree_load.finish(feed(builder, btree_load));
+
+  if (err == DB_DUPLICATE_KEY) {
+    err = replay(builder);
+  }
+
+  builder->m_kway->m_threads.clear();
+
+  if (err != DB_SUCCESS) {
+    builder->set_error(err);
+  }
+
+  builder->set_next_state();
+
+  if (err == DB_SUCCESS) {
+    builder->m_loader.add_task(Loader::Task{builder});
+  }
+
+  return builder->get_error();
+}
+
+}  // namespace ddl::kway

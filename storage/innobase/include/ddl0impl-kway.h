@@ -1,0 +1,134 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file include/ddl0impl-kway.h
+What the index build calls to have its runs merged; see ddl/ddl0kway.cc. */
+
+#ifndef ddl0impl_kway_h
+#define ddl0impl_kway_h
+
+#include "ddl0impl-builder.h"
+#include "ddl0kway.h"
+
+namespace ddl::kway {
+
+class Files;
+
+/** Settings and state of one index build. */
+struct Build {
+  /** Constructor.
+  @param[in]  ctx  DDL context */
+  explicit Build(Context &ctx);
+
+  /** Destructor. */
+  ~Build();
+
+  /** @return whether the check of files with one run is left to the load,
+  which compares their rows anyway
+  @param[in]  builder  index builder */
+  [[nodiscard]] static bool checks_duplicates(Builder *builder);
+
+  /** Plan the merge, when all runs are written.
+  @param[in,out] builder  index builder
+  @param[in]     n_runs   number of runs
+  @return a number whose logarithm to base 2 is the number of passes: n_runs if
+  the original code merges */
+  [[nodiscard]] static size_t prepare(Builder *builder, size_t n_runs);
+
+  /** @return whether sort() is to be used instead of the original code
+  @param[in]  builder  index builder */
+  [[nodiscard]] static bool takes_sort(Builder *builder);
+
+  /** Merge the runs of a file.
+  @param[in,out] builder    index builder
+  @param[in,out] file       the file
+  @param[in]     n_threads  threads that sort at a time, for full-text indexes
+  @param[in,out] offsets    where the runs begin
+  @param[in]     dup        for reporting duplicates
+  @param[out]    n_rows     rows in the file
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] static dberr_t sort(Builder *builder, file_t *file,
+                                    size_t n_threads, Merge_offsets &offsets,
+                                    Dup *dup, uint64_t &n_rows);
+
+  /** @return whether load() is to be used instead of the original code
+  @param[in]  builder  index builder */
+  [[nodiscard]] static bool takes_load(Builder *builder);
+
+  /** Merge what is left and feed it to the index.
+  @param[in,out] builder  index builder
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] static dberr_t load(Builder *builder);
+
+ private:
+  /** Files of one scan thread, and the runs in them. */
+  struct Thread;
+
+  /** @return what of a file of that builder is known; nullptr for the files of
+  a full-text index */
+  [[nodiscard]] static Thread *find(Builder *builder, const file_t *file);
+
+  /** Merge a group of runs into one.
+  @param[in,out] builder       index builder
+  @param[in,out] files         files
+  @param[in]     runs          the group
+  @param[in]     n             number of runs in it
+  @param[in]     memory_bytes  memory for the buffers
+  @param[in,out] dup           for reporting duplicates
+  @param[in,out] n_unreported  rows that are not in the progress yet
+  @param[in,out] out           the merged run; it begins where this ended
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] static dberr_t merge_group(Builder *builder, Files &files,
+                                           const Run *runs, size_t n,
+                                           size_t memory_bytes, Dup *dup,
+                                           uint64_t &n_unreported, Run &out);
+
+  /** Merge runs until few enough are left.
+  @param[in,out] builder       index builder
+  @param[in,out] files         files
+  @param[in]     plan          how to merge
+  @param[in]     memory_bytes  memory for the buffers
+  @param[in,out] dup           for reporting duplicates
+  @param[in,out] runs          runs
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] static dberr_t merge_runs(Builder *builder, Files &files,
+                                          const Plan &plan, size_t memory_bytes,
+                                          Dup *dup, std::vector<Run> &runs);
+
+  /** Let the original code find the duplicate again, so that it reports the
+  row which it would have reported.
+  @param[in,out] builder  index builder
+  @return DB_DUPLICATE_KEY, or another error */
+  [[nodiscard]] static dberr_t replay(Builder *builder);
+
+  /** Merge what is left and feed it to a loader.
+  @param[in,out] builder     index builder
+  @param[in,out] btree_load  the loader
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] static dberr_t feed(Builder *builder, Btree_load &btree_load);
+
+  /** innodb_ddl_merge_ways. */
+  size_t m_ways{};
+
+  /** innodb_ddl_merge_on_the_fly. */
+  bool m_on_the_fly{};
+
+  /** Memory for the buffers of a merge in the sort phase. */
+  size_t m_sort_memory_bytes{};
+
+  /** Memory for the buffers of the merge that feeds the index. */
+  size_t m_load_memory_bytes{};
+
+  /** How to merge. */
+  Plan m_plan{};
+
+  /** One for each scan thread. */
+  std::vector<std::unique_ptr<Thread>> m_threads;
+};
+
+}  // namespace ddl::kway
+
+#endif /* ddl0impl_kway_h */

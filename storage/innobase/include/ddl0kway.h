@@ -1,0 +1,565 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file include/ddl0kway.h
+Merge many sorted runs of an index build at a time.
+
+The first part is pure logic, templates over where bytes come from and what a
+record is: the plan (how many runs at a time, how many passes), a reader of one
+run, a tournament tree and a writer. The second part is the interface to the
+index build; ddl/ddl0kway.cc has it, and the design. */
+
+#ifndef ddl0kway_h
+#define ddl0kway_h
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "db0err.h"
+#include "univ.i"
+
+class THD;
+
+namespace ddl {
+
+struct Builder;
+struct Context;
+struct file_t;
+
+namespace kway {
+
+/** Most runs that are merged at a time. */
+constexpr size_t MAX_WAYS = 512;
+
+/** Reads and writes are multiples of this and begin at multiples of it. */
+constexpr size_t BLOCK_BYTES = 4096;
+
+/** Largest buffer for one run, and for the output. */
+constexpr size_t MAX_BUFFER_BYTES = 1024 * 1024;
+
+/** What one I/O costs on a volume that limits bytes and I/Os: 125 MiB/s and
+3,000 I/Os per second make a smaller I/O as expensive as one of this size. */
+constexpr size_t IO_COST_BYTES = 43 * 1024;
+
+/** Most bytes of one read-ahead request for a run. */
+constexpr size_t MAX_AHEAD_BYTES = 256 * 1024;
+
+/** Most bytes of read-ahead under way for one merge. */
+constexpr size_t MAX_AHEAD_TOTAL_BYTES = 16 * 1024 * 1024;
+
+/** No row of a run is larger; a larger one means that the file is damaged. */
+constexpr size_t MAX_ROW_BYTES = 256 * 1024;
+
+/** A sorted run in a temporary file: rows, a zero byte, padding. */
+struct Run {
+  /** Number of the file. */
+  size_t m_file{};
+
+  /** Offset of the first byte. */
+  uint64_t m_begin{};
+
+  /** Offset after the last byte. */
+  uint64_t m_end{};
+};
+
+/** What a plan depends on. */
+struct Shape {
+  /** Runs of a file, of the file with the most. */
+  size_t m_n_runs{};
+
+  /** Files, one for each thread that scanned. */
+  size_t m_n_files{1};
+
+  /** Bytes of that file. */
+  uint64_t m_file_bytes{};
+
+  /** Memory for the buffers of the merge of one file. */
+  size_t m_sort_memory_bytes{};
+
+  /** Memory for the buffers of the merge that feeds the index. */
+  size_t m_load_memory_bytes{};
+
+  /** innodb_ddl_merge_ways; 0 = automatic. */
+  size_t m_ways{};
+
+  /** Whether the last merge feeds the index: then runs may be left over. */
+  bool m_feeds_load{};
+
+  /** Whether the files are read without the page cache, so that a small buffer
+  means small I/Os. */
+  bool m_is_direct{};
+};
+
+/** How to merge the runs of a file. */
+struct Plan {
+  /** Runs merged at a time; 0 = nothing to merge. */
+  size_t m_fan_in{2};
+
+  /** Runs of a file that are left for the merge that feeds the index. */
+  size_t m_leave{1};
+
+  /** Passes that the file with the most runs needs. */
+  size_t m_passes{};
+
+  /** Estimated cost for that file, in bytes of large I/Os. */
+  double m_cost_bytes{};
+};
+
+/** @return passes until n_runs have become at most leave, fan_in at a time */
+[[nodiscard]] inline size_t n_passes(size_t n_runs, size_t leave,
+                                     size_t fan_in) {
+  size_t passes = 0;
+
+  for (size_t reach = leave; reach < n_runs; ++passes) {
+    reach = reach > n_runs / fan_in ? n_runs : reach * fan_in;
+  }
+
+  return passes;
+}
+
+/** @return the number of runs that there may be after the next of the passes:
+no more merging is done early than what the later passes cannot do */
+[[nodiscard]] inline size_t target_runs(size_t n_runs, size_t leave,
+                                        size_t fan_in) {
+  const auto passes = n_passes(n_runs, leave, fan_in);
+  size_t target = leave;
+
+  for (size_t pass = 1; pass < passes; ++pass) {
+    target *= fan_in;
+  }
+
+  return target;
+}
+
+/** @return bytes of the output buffer of a merge with so much memory */
+[[nodiscard]] inline size_t output_bytes(size_t memory_bytes) {
+  const auto size =
+      std::clamp(memory_bytes / 8, 2 * BLOCK_BYTES, MAX_BUFFER_BYTES);
+  return size / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/** @return bytes of the buffer of each of n runs, which share the memory */
+[[nodiscard]] inline size_t input_bytes(size_t memory_bytes, size_t n) {
+  const auto size = std::clamp(memory_bytes / std::max(n, size_t{1}),
+                               BLOCK_BYTES, MAX_BUFFER_BYTES);
+  return size / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/** @return bytes to request ahead for each of n runs */
+[[nodiscard]] inline size_t ahead_bytes(size_t n) {
+  return std::clamp(MAX_AHEAD_TOTAL_BYTES / std::max(n, size_t{1}),
+                    8 * BLOCK_BYTES, MAX_AHEAD_BYTES);
+}
+
+/** @return cost of I/Os of io_bytes each that move so many bytes */
+[[nodiscard]] inline double io_cost(double bytes, double io_bytes) {
+  return bytes * std::max(1.0, IO_COST_BYTES / io_bytes);
+}
+
+/** Choose how many runs to merge at a time: the way that costs least, and of
+equal ways the one with fewer passes.
+@param[in]  shape  what is to be merged
+@return the plan */
+[[nodiscard]] Plan make_plan(const Shape &shape);
+
+/** Reads the rows of one run, every byte of it once and in order.
+
+Io:      dberr_t read(size_t file, byte *to, size_t n_bytes, uint64_t offset)
+Framing: size_t need(const byte *ptr, size_t n_bytes): 0 if the run ends here;
+         the size of the row, prepared for use, if it is within n_bytes; else a
+         number larger than n_bytes, how many bytes are needed to go on. */
+template <typename Io, typename Framing>
+class Run_reader {
+ public:
+  /** Constructor.
+  @param[in,out] io            where bytes come from
+  @param[in]     framing       what a row is
+  @param[in]     run           run to read
+  @param[in]     buffer        its buffer, aligned for the I/O
+  @param[in]     buffer_bytes  size of the buffer, a multiple of BLOCK_BYTES */
+  Run_reader(Io *io, Framing framing, const Run &run, byte *buffer,
+             size_t buffer_bytes)
+      : m_framing(std::move(framing)),
+        m_io(io),
+        m_run(run),
+        m_buffer(buffer),
+        m_buffer_bytes(buffer_bytes),
+        m_ptr(buffer),
+        m_end(buffer),
+        m_offset(run.m_begin) {}
+
+  /** Go to the next row.
+  @return DB_SUCCESS, DB_END_OF_INDEX or an error */
+  [[nodiscard]] dberr_t next() {
+    const size_t n_avail = m_end - m_ptr;
+    const auto n = m_framing.need(m_ptr, n_avail);
+
+    if (n == 0 && n_avail > 0) {
+      /* The rest is padding, which belongs to the block already read. */
+      return m_offset == m_run.m_end ? DB_END_OF_INDEX : DB_CORRUPTION;
+    }
+
+    if (n > 0 && n <= n_avail) {
+      m_row = m_ptr;
+      m_row_bytes = n;
+      m_ptr += n;
+      return DB_SUCCESS;
+    }
+
+    return next_across(n);
+  }
+
+  /** @return the row */
+  [[nodiscard]] const byte *row() const { return m_row; }
+
+  /** @return size of the row in bytes */
+  [[nodiscard]] size_t row_bytes() const { return m_row_bytes; }
+
+  /** @return the run */
+  [[nodiscard]] const Run &run() const { return m_run; }
+
+  /** @return how far the run has been read */
+  [[nodiscard]] uint64_t offset() const { return m_offset; }
+
+  /** What a row is, prepared for the current row. */
+  Framing m_framing;
+
+ private:
+  /** Fill the buffer.
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t refill() {
+    if (m_offset >= m_run.m_end) {
+      /* A run ends with its mark, not with its file. */
+      return DB_CORRUPTION;
+    }
+
+    const auto n = std::min<uint64_t>(m_buffer_bytes, m_run.m_end - m_offset);
+    const auto err = m_io->read(m_run.m_file, m_buffer, n, m_offset);
+
+    if (err == DB_SUCCESS) {
+      m_offset += n;
+      m_ptr = m_buffer;
+      m_end = m_buffer + n;
+    }
+
+    return err;
+  }
+
+  /** Go to the next row, which is not wholly in the buffer.
+  @param[in]  n  bytes needed to go on
+  @return DB_SUCCESS, DB_END_OF_INDEX or an error */
+  [[nodiscard]] dberr_t next_across(size_t n) {
+    if (m_ptr == m_end) {
+      const auto err = refill();
+      return err == DB_SUCCESS ? next() : err;
+    }
+
+    m_across.assign(m_ptr, m_end);
+    m_ptr = m_end;
+
+    while (n > m_across.size()) {
+      if (n > MAX_ROW_BYTES) {
+        return DB_CORRUPTION;
+      }
+
+      if (m_ptr == m_end) {
+        if (const auto err = refill(); err != DB_SUCCESS) {
+          return err;
+        }
+      }
+
+      const auto take = std::min<size_t>(n - m_across.size(), m_end - m_ptr);
+      m_across.insert(m_across.end(), m_ptr, m_ptr + take);
+      m_ptr += take;
+      if (m_across.size() == n) {
+        n = m_framing.need(m_across.data(), m_across.size());
+      }
+    }
+
+    if (n != m_across.size()) {
+      return DB_CORRUPTION;
+    }
+
+    m_row = m_across.data();
+    m_row_bytes = n;
+    return DB_SUCCESS;
+  }
+
+  /** Where bytes come from. */
+  Io *m_io;
+
+  /** The run. */
+  Run m_run;
+
+  /** Buffer. */
+  byte *m_buffer;
+
+  /** Size of the buffer. */
+  size_t m_buffer_bytes;
+
+  /** First byte in the buffer that was not used. */
+  const byte *m_ptr;
+
+  /** End of what is in the buffer. */
+  const byte *m_end;
+
+  /** Offset in the file of what to read next. */
+  uint64_t m_offset;
+
+  /** Current row. */
+  const byte *m_row{};
+
+  /** Size of the current row. */
+  size_t m_row_bytes{};
+
+  /** A row that lies across two buffers. */
+  std::vector<byte> m_across;
+};
+
+/** A tournament tree of readers. The least row is at the top. Of two rows that
+are neighbours in the output and come from different runs, each was compared
+with the other: a comparison that looks for duplicates finds them all.
+
+Compare: int operator()(const Reader &, const Reader &) */
+template <typename Reader, typename Compare>
+class Tournament {
+ public:
+  explicit Tournament(Compare &compare) : m_compare(compare) {}
+
+  /** Add a reader, which the caller owns. */
+  void add(Reader *reader) { m_readers.push_back(reader); }
+
+  /** Read the first rows and play the first round.
+  @return DB_SUCCESS, DB_END_OF_INDEX if there is no row, or an error */
+  [[nodiscard]] dberr_t open() {
+    const auto k = m_readers.size();
+
+    m_live.assign(k, false);
+
+    for (size_t i = 0; i < k; ++i) {
+      const auto err = m_readers[i]->next();
+      if (err != DB_SUCCESS && err != DB_END_OF_INDEX) {
+        return err;
+      }
+      m_live[i] = err == DB_SUCCESS;
+    }
+
+    if (k == 0) {
+      return DB_END_OF_INDEX;
+    }
+
+    m_losers.assign(k, 0);
+    std::vector<size_t> winners(2 * k);
+
+    for (size_t i = 0; i < k; ++i) {
+      winners[k + i] = i;
+    }
+
+    for (size_t node = k - 1; node > 0; --node) {
+      const auto a = winners[2 * node];
+      const auto b = winners[2 * node + 1];
+      const auto a_wins = beats(a, b);
+      winners[node] = a_wins ? a : b;
+      m_losers[node] = a_wins ? b : a;
+    }
+
+    m_top = winners[1];
+    return m_live[m_top] ? DB_SUCCESS : DB_END_OF_INDEX;
+  }
+
+  /** @return the reader with the least row */
+  [[nodiscard]] Reader &top() { return *m_readers[m_top]; }
+
+  /** Go to the next row.
+  @return DB_SUCCESS, DB_END_OF_INDEX or an error */
+  [[nodiscard]] dberr_t next() {
+    const auto err = m_readers[m_top]->next();
+
+    if (err == DB_END_OF_INDEX) {
+      m_live[m_top] = false;
+    } else if (err != DB_SUCCESS) {
+      return err;
+    }
+
+    auto winner = m_top;
+
+    for (auto node = (m_readers.size() + m_top) / 2; node > 0; node /= 2) {
+      if (beats(m_losers[node], winner)) {
+        std::swap(m_losers[node], winner);
+      }
+    }
+
+    m_top = winner;
+    return m_live[m_top] ? DB_SUCCESS : DB_END_OF_INDEX;
+  }
+
+ private:
+  /** @return whether a comes before b; a run that has ended comes last */
+  [[nodiscard]] bool beats(size_t a, size_t b) {
+    if (!m_live[a] || !m_live[b]) {
+      return m_live[a];
+    }
+    const auto cmp = m_compare(*m_readers[a], *m_readers[b]);
+    return cmp != 0 ? cmp < 0 : a < b;
+  }
+
+  /** Comparison. */
+  Compare &m_compare;
+
+  /** Readers. */
+  std::vector<Reader *> m_readers;
+
+  /** Whether each has a row. */
+  std::vector<bool> m_live;
+
+  /** Who lost at each inner node; 0 is not used. */
+  std::vector<size_t> m_losers;
+
+  /** Reader with the least row. */
+  size_t m_top{};
+};
+
+/** Writes rows as a run.
+
+Io: dberr_t write(size_t file, byte *from, size_t n_bytes, uint64_t offset) */
+template <typename Io>
+class Run_writer {
+ public:
+  /** Constructor.
+  @param[in,out] io            where bytes go
+  @param[in]     file          number of the file
+  @param[in]     offset        where the run begins, a multiple of BLOCK_BYTES
+  @param[in]     buffer        buffer, aligned for the I/O
+  @param[in]     buffer_bytes  its size, a multiple of BLOCK_BYTES */
+  Run_writer(Io *io, size_t file, uint64_t offset, byte *buffer,
+             size_t buffer_bytes)
+      : m_io(io),
+        m_run{file, offset, offset},
+        m_buffer(buffer),
+        m_buffer_bytes(buffer_bytes) {}
+
+  /** Write a row.
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t add(const byte *row, size_t n_bytes) {
+    while (n_bytes > 0) {
+      const auto n = std::min(n_bytes, m_buffer_bytes - m_n_buffered);
+      memcpy(m_buffer + m_n_buffered, row, n);
+      m_n_buffered += n;
+      row += n;
+      n_bytes -= n;
+
+      if (m_n_buffered == m_buffer_bytes) {
+        if (const auto err = flush(); err != DB_SUCCESS) {
+          return err;
+        }
+      }
+    }
+    return DB_SUCCESS;
+  }
+
+  /** End the run.
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t finish() {
+    const auto n = (m_n_buffered / BLOCK_BYTES + 1) * BLOCK_BYTES;
+    memset(m_buffer + m_n_buffered, 0, n - m_n_buffered);
+    m_n_buffered = n;
+    return flush();
+  }
+
+  /** @return the run, when finished */
+  [[nodiscard]] const Run &run() const { return m_run; }
+
+ private:
+  /** Write what is in the buffer.
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t flush() {
+    const auto err =
+        m_io->write(m_run.m_file, m_buffer, m_n_buffered, m_run.m_end);
+    m_run.m_end += m_n_buffered;
+    m_n_buffered = 0;
+    return err;
+  }
+
+  /** Where bytes go. */
+  Io *m_io;
+
+  /** The run so far. */
+  Run m_run;
+
+  /** Buffer. */
+  byte *m_buffer;
+
+  /** Size of the buffer. */
+  size_t m_buffer_bytes;
+
+  /** Bytes in the buffer; less than its size between calls. */
+  size_t m_n_buffered{};
+};
+
+/** innodb_ddl_merge_drop_cache: drop each block of a temporary file from the
+page cache after every I/O. */
+extern bool g_drop_cache;
+
+/** Status variables, all since the start of the server. */
+struct Status {
+  /** Bytes read from temporary files of index builds. */
+  std::atomic<uint64_t> bytes_read{};
+
+  /** Bytes written to them. */
+  std::atomic<uint64_t> bytes_written{};
+
+  /** Merge passes over one file that were written out. */
+  std::atomic<uint64_t> passes{};
+};
+
+extern Status g_status;
+
+/** How much of one temporary file may stay in the page cache.
+@param[in]  available_bytes  memory that the system could give away
+@param[in]  n_builders       indexes that are being built
+@return bytes from the start of each file */
+[[nodiscard]] uint64_t cache_share_bytes(uint64_t available_bytes,
+                                         size_t n_builders);
+
+/** Count a read of the original code, and say whether the block stays cached.
+@return true if the page cache is to be left alone */
+[[nodiscard]] bool after_read(size_t n_bytes);
+
+/** Count a write, and say whether the block stays cached.
+@return true if the page cache is to be left alone */
+[[nodiscard]] bool after_write(size_t n_bytes, uint64_t offset);
+
+/** What an index build knows about its merge; owned by the Builder. */
+struct Build;
+
+/** Deletes a Build where it is a complete type. */
+struct Build_deleter {
+  void operator()(Build *build) const;
+};
+
+using Build_ptr = std::unique_ptr<Build, Build_deleter>;
+
+/** Take down the settings of a build.
+@param[in]  ctx  DDL context
+@return settings, never nullptr */
+[[nodiscard]] Build_ptr create(Context &ctx);
+
+}  // namespace kway
+
+}  // namespace ddl
+
+/** @return innodb_ddl_merge_ways of a session */
+[[nodiscard]] size_t thd_ddl_merge_ways(THD *thd);
+
+/** @return innodb_ddl_merge_on_the_fly of a session */
+[[nodiscard]] bool thd_ddl_merge_on_the_fly(THD *thd);
+
+#endif /* ddl0kway_h */

@@ -1,0 +1,421 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** Unit tests of ddl0kway: the plan, the reader of a run, the tournament tree,
+the writer, and that no byte is read twice. */
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "storage/innobase/include/ddl0kway.h"
+
+namespace innodb_ddl0kway_unittest {
+
+using namespace ddl::kway;
+
+using Sorted_run = ddl::kway::Run;
+
+/** Files in memory that remember what was read. */
+class Memory_files {
+ public:
+  dberr_t read(size_t file, byte *to, size_t n, uint64_t offset) {
+    if (m_reads_until_error == 0) {
+      return DB_IO_ERROR;
+    }
+    --m_reads_until_error;
+    EXPECT_EQ(0U, offset % BLOCK_BYTES);
+    EXPECT_EQ(0U, n % BLOCK_BYTES);
+    auto &bytes = m_files.at(file);
+    EXPECT_LE(offset + n, bytes.size());
+    memcpy(to, bytes.data() + offset, n);
+    for (auto block = offset / BLOCK_BYTES; block < (offset + n) / BLOCK_BYTES;
+         ++block) {
+      EXPECT_EQ(1, (++m_reads[{file, block}])) << "block read twice: " << block;
+    }
+    m_n_read += n;
+    return DB_SUCCESS;
+  }
+
+  dberr_t write(size_t file, byte *from, size_t n, uint64_t offset) {
+    if (m_writes_until_error == 0) {
+      return DB_OUT_OF_FILE_SPACE;
+    }
+    --m_writes_until_error;
+    EXPECT_EQ(0U, n % BLOCK_BYTES);
+    auto &bytes = m_files[file];
+    EXPECT_EQ(bytes.size(), offset);
+    bytes.insert(bytes.end(), from, from + n);
+    return DB_SUCCESS;
+  }
+
+  std::map<size_t, std::vector<byte>> m_files;
+  std::map<std::pair<size_t, uint64_t>, int> m_reads;
+  uint64_t m_n_read{};
+  size_t m_reads_until_error{SIZE_MAX};
+  size_t m_writes_until_error{SIZE_MAX};
+};
+
+/** A row: its size plus one in two bytes, never beginning with 0; bytes. */
+struct Framing {
+  size_t need(const byte *ptr, size_t n) {
+    if (n == 0) return 1;
+    if (ptr[0] == 0) return 0;
+    if (n < 3) return 3;
+    return 3 + (size_t{ptr[1]} << 8 | ptr[2]);
+  }
+};
+
+using Reader = Run_reader<Memory_files, Framing>;
+
+std::vector<byte> row_of(const std::string &text) {
+  std::vector<byte> row{1, static_cast<byte>(text.size() >> 8),
+                        static_cast<byte>(text.size())};
+  row.insert(row.end(), text.begin(), text.end());
+  return row;
+}
+
+std::string text_of(const Reader &reader) {
+  return {reinterpret_cast<const char *>(reader.row()) + 3,
+          reader.row_bytes() - 3};
+}
+
+struct Compare {
+  int operator()(const Reader &a, const Reader &b) {
+    ++m_n;
+    const auto cmp = text_of(a).compare(text_of(b));
+    m_found = m_found || cmp == 0;
+    return cmp;
+  }
+  bool m_found{};
+  size_t m_n{};
+};
+
+class Kway : public ::testing::Test {
+ protected:
+  /** Write rows as a run of file 0. */
+  Sorted_run write(std::vector<std::string> rows, size_t buffer_bytes = 8192,
+                   size_t file = 0) {
+    std::sort(rows.begin(), rows.end());
+    return write_as_is(rows, buffer_bytes, file);
+  }
+
+  Sorted_run write_as_is(const std::vector<std::string> &rows,
+                         size_t buffer_bytes, size_t file) {
+    std::vector<byte> buffer(buffer_bytes);
+    Run_writer<Memory_files> writer(&m_files, file,
+                                    m_files.m_files[file].size(), buffer.data(),
+                                    buffer_bytes);
+    for (const auto &text : rows) {
+      const auto row = row_of(text);
+      EXPECT_EQ(DB_SUCCESS, writer.add(row.data(), row.size()));
+    }
+    EXPECT_EQ(DB_SUCCESS, writer.finish());
+    return writer.run();
+  }
+
+  /** Merge runs. */
+  dberr_t merge(const std::vector<Sorted_run> &runs,
+                std::vector<std::string> &rows, size_t buffer_bytes = 4096) {
+    Tournament<Reader, Compare> tree(m_compare);
+    std::vector<byte> buffer(buffer_bytes * runs.size());
+    std::vector<std::unique_ptr<Reader>> readers;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      readers.push_back(std::make_unique<Reader>(&m_files, Framing{}, runs[i],
+                                                 &buffer[i * buffer_bytes],
+                                                 buffer_bytes));
+      tree.add(readers.back().get());
+    }
+    auto err = tree.open();
+    while (err == DB_SUCCESS) {
+      rows.push_back(text_of(tree.top()));
+      err = tree.next();
+    }
+    return err;
+  }
+
+  Memory_files m_files;
+  Compare m_compare;
+};
+
+TEST_F(Kway, merge_equals_sort_and_reads_each_byte_once) {
+  std::mt19937 random(1);
+  for (size_t k = 1; k <= 40; ++k) {
+    m_files = {};
+    std::vector<Sorted_run> runs;
+    std::vector<std::string> all;
+    uint64_t n_bytes = 0;
+    for (size_t i = 0; i < k; ++i) {
+      /* Unequal runs, some of them empty. */
+      const auto n = random() % 3 == 0 ? 0 : random() % 200;
+      std::vector<std::string> rows;
+      for (size_t j = 0; j < n; ++j) {
+        rows.push_back(std::to_string(random()) +
+                       std::string(random() % 100, 'x'));
+      }
+      all.insert(all.end(), rows.begin(), rows.end());
+      runs.push_back(write(rows));
+      n_bytes += runs.back().m_end - runs.back().m_begin;
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<std::string> merged;
+    ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged));
+    ASSERT_EQ(all, merged) << k;
+    ASSERT_EQ(n_bytes, m_files.m_n_read) << k;
+  }
+}
+
+TEST_F(Kway, rows_of_every_size) {
+  for (const size_t buffer_bytes : {4096, 8192, 65536}) {
+    m_files = {};
+    std::vector<std::string> rows;
+    for (size_t n = 0; n <= 65000; n += n < 8300 ? 1 : 4099) {
+      rows.push_back(std::string(n, 'a'));
+    }
+    const auto run = write_as_is(rows, buffer_bytes, 0);
+    std::vector<std::string> read;
+    ASSERT_EQ(DB_END_OF_INDEX, merge({run}, read, buffer_bytes));
+    ASSERT_EQ(rows, read);
+    ASSERT_EQ(run.m_end, m_files.m_n_read);
+  }
+}
+
+TEST_F(Kway, run_that_fills_its_blocks) {
+  /* The mark of the end then has a block of its own. */
+  const auto run = write({std::string(4093, 'a')}, 4096);
+  EXPECT_EQ(8192U, run.m_end);
+  std::vector<std::string> read;
+  EXPECT_EQ(DB_END_OF_INDEX, merge({run}, read));
+  EXPECT_EQ(1U, read.size());
+  EXPECT_EQ(8192U, m_files.m_n_read);
+}
+
+TEST_F(Kway, damaged_run) {
+  auto run = write({"a", "b"});
+  std::vector<std::string> read;
+
+  /* No mark at the end. */
+  auto &bytes = m_files.m_files[0];
+  std::fill(bytes.begin(), bytes.end(), 1);
+  EXPECT_EQ(DB_CORRUPTION, merge({run}, read));
+
+  /* A mark before the last block. */
+  m_files = {};
+  write({"a"});
+  write({"b"});
+  read.clear();
+  EXPECT_EQ(DB_CORRUPTION, merge({{0, 0, 8192}}, read));
+}
+
+TEST_F(Kway, errors_are_returned) {
+  const auto a = write(std::vector<std::string>(3000, "a"));
+  const auto b = write(std::vector<std::string>(3000, "b"));
+  for (size_t n = 0; n < 6; ++n) {
+    m_files.m_reads.clear();
+    m_files.m_reads_until_error = n;
+    std::vector<std::string> read;
+    EXPECT_EQ(DB_IO_ERROR, merge({a, b}, read)) << n;
+  }
+
+  std::vector<byte> buffer(4096);
+  const auto row = row_of(std::string(5000, 'x'));
+  m_files.m_writes_until_error = 0;
+  Run_writer<Memory_files> writer(&m_files, 1, 0, buffer.data(), 4096);
+  EXPECT_EQ(DB_OUT_OF_FILE_SPACE, writer.add(row.data(), row.size()));
+  EXPECT_EQ(DB_OUT_OF_FILE_SPACE, writer.finish());
+}
+
+TEST_F(Kway, duplicates_are_compared_at_every_position) {
+  for (size_t k : {2, 3, 5, 8, 13}) {
+    const size_t n = 60;
+    for (size_t position = 0; position < n; ++position) {
+      for (size_t twin = 0; twin < k; ++twin) {
+        m_files = {};
+        m_compare = {};
+        std::vector<std::vector<std::string>> rows(k);
+        for (size_t i = 0; i < n; ++i) {
+          rows[i * 7 % k].push_back(std::to_string(1000 + i));
+        }
+        if (twin != position * 7 % k) {
+          rows[twin].push_back(std::to_string(1000 + position));
+        }
+        std::vector<Sorted_run> runs;
+        for (const auto &run_rows : rows) {
+          runs.push_back(write(run_rows));
+        }
+        std::vector<std::string> read;
+        ASSERT_EQ(DB_END_OF_INDEX, merge(runs, read));
+        ASSERT_EQ(twin != position * 7 % k, m_compare.m_found)
+            << k << " " << position << " " << twin;
+      }
+    }
+  }
+}
+
+TEST_F(Kway, tournament_compares_once_a_level) {
+  std::vector<Sorted_run> runs;
+  for (size_t i = 0; i < 64; ++i) {
+    std::vector<std::string> rows;
+    for (size_t j = 0; j < 100; ++j) {
+      rows.push_back(std::to_string(100000 + j * 64 + i * 37 % 64));
+    }
+    runs.push_back(write(rows));
+  }
+  std::vector<std::string> read;
+  ASSERT_EQ(DB_END_OF_INDEX, merge(runs, read));
+  EXPECT_LE(m_compare.m_n, 6400U * 6);
+}
+
+TEST(Kway_plan, passes) {
+  EXPECT_EQ(0U, n_passes(0, 1, 2));
+  EXPECT_EQ(0U, n_passes(1, 1, 2));
+  EXPECT_EQ(1U, n_passes(2, 1, 2));
+  EXPECT_EQ(9U, n_passes(512, 1, 2));
+  EXPECT_EQ(10U, n_passes(513, 1, 2));
+  EXPECT_EQ(1U, n_passes(512, 8, 64));
+  EXPECT_EQ(2U, n_passes(513, 8, 64));
+  EXPECT_EQ(64U, n_passes(SIZE_MAX, 1, 2));
+
+  /* Only as much is merged early as the later passes cannot do. */
+  EXPECT_EQ(64U, target_runs(70, 64, 64));
+  EXPECT_EQ(64U, target_runs(4096, 1, 64));
+  EXPECT_EQ(4096U, target_runs(4097, 1, 64));
+}
+
+/** Runs of a file through all passes.
+@return runs that were rewritten */
+size_t simulate(size_t n_runs, const Plan &plan) {
+  size_t n_rewritten = 0;
+  size_t n_passes_done = 0;
+  while (n_runs > plan.m_leave) {
+    auto excess = n_runs - target_runs(n_runs, plan.m_leave, plan.m_fan_in);
+    EXPECT_GT(excess, 0U);
+    size_t n_used = 0;
+    size_t n_merged = 0;
+    while (excess > 0) {
+      const auto n = std::min(plan.m_fan_in, excess + 1);
+      n_used += n;
+      ++n_merged;
+      excess -= n - 1;
+    }
+    EXPECT_LE(n_used, n_runs);
+    n_rewritten += n_used;
+    n_runs = n_runs - n_used + n_merged;
+    ++n_passes_done;
+  }
+  EXPECT_EQ(plan.m_passes, n_passes_done);
+  return n_rewritten;
+}
+
+TEST(Kway_plan, default_settings_need_one_pass) {
+  /* 1 MiB, 4 threads, 600 runs of 20 KiB in each of 4 files. */
+  Shape shape{};
+  shape.m_n_runs = 600;
+  shape.m_n_files = 4;
+  shape.m_file_bytes = 600 * 20480;
+  shape.m_sort_memory_bytes = 256 * 1024;
+  shape.m_load_memory_bytes = 256 * 1024;
+  shape.m_feeds_load = true;
+  const auto plan = make_plan(shape);
+  EXPECT_EQ(1U, plan.m_passes);
+  EXPECT_LE(plan.m_leave * shape.m_n_files * BLOCK_BYTES,
+            shape.m_load_memory_bytes);
+  EXPECT_LE(
+      plan.m_fan_in * BLOCK_BYTES + output_bytes(shape.m_sort_memory_bytes),
+      shape.m_sort_memory_bytes);
+  EXPECT_LE(simulate(shape.m_n_runs, plan), shape.m_n_runs);
+}
+
+TEST(Kway_plan, few_runs_need_no_pass) {
+  Shape shape{};
+  shape.m_n_runs = 8;
+  shape.m_n_files = 4;
+  shape.m_file_bytes = 8 << 20;
+  shape.m_sort_memory_bytes = 16 << 20;
+  shape.m_load_memory_bytes = 16 << 20;
+  shape.m_feeds_load = true;
+  EXPECT_EQ(0U, make_plan(shape).m_passes);
+
+  shape.m_feeds_load = false;
+  EXPECT_EQ(1U, make_plan(shape).m_passes);
+  EXPECT_EQ(1U, make_plan(shape).m_leave);
+
+  shape.m_n_runs = 0;
+  EXPECT_EQ(0U, make_plan(shape).m_passes);
+}
+
+TEST(Kway_plan, small_ios_cost) {
+  EXPECT_EQ(2.0, io_cost(2, IO_COST_BYTES));
+  EXPECT_EQ(2.0, io_cost(2, 10 * IO_COST_BYTES));
+  EXPECT_EQ(4.0, io_cost(2, IO_COST_BYTES / 2.0));
+
+  /* Without the page cache a small buffer is a small I/O: fewer runs at a time
+  and more passes are cheaper than as many runs as fit. */
+  Shape shape{};
+  shape.m_n_runs = 600;
+  shape.m_n_files = 4;
+  shape.m_file_bytes = 600 * 20480;
+  shape.m_sort_memory_bytes = 256 * 1024;
+  shape.m_load_memory_bytes = 256 * 1024;
+  shape.m_feeds_load = true;
+  const auto cached = make_plan(shape);
+  shape.m_is_direct = true;
+  const auto direct = make_plan(shape);
+  EXPECT_LT(direct.m_fan_in, cached.m_fan_in);
+  EXPECT_GT(direct.m_passes, cached.m_passes);
+  EXPECT_GT(direct.m_cost_bytes, cached.m_cost_bytes);
+}
+
+TEST(Kway_plan, limits_hold_for_all_shapes) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 2000; ++i) {
+    Shape shape{};
+    shape.m_n_runs = random() % 5000;
+    shape.m_n_files = 1 + random() % 64;
+    shape.m_file_bytes = shape.m_n_runs * 20480;
+    shape.m_sort_memory_bytes = 49152U << random() % 12;
+    shape.m_load_memory_bytes = 49152U << random() % 12;
+    shape.m_ways = random() % 2 == 0 ? 0 : 2 + random() % 511;
+    shape.m_feeds_load = random() % 2 == 0;
+    shape.m_is_direct = random() % 2 == 0;
+    const auto plan = make_plan(shape);
+    ASSERT_GE(plan.m_fan_in, 2U);
+    ASSERT_GE(plan.m_leave, 1U);
+    ASSERT_LE(plan.m_fan_in, MAX_WAYS);
+    ASSERT_LE(plan.m_leave, MAX_WAYS);
+    if (shape.m_ways != 0) {
+      ASSERT_LE(plan.m_fan_in, shape.m_ways);
+      ASSERT_LE(plan.m_leave, shape.m_ways);
+    }
+    if (plan.m_fan_in > 2) {
+      ASSERT_LE(plan.m_fan_in *
+                        input_bytes(shape.m_sort_memory_bytes -
+                                        output_bytes(shape.m_sort_memory_bytes),
+                                    plan.m_fan_in) +
+                    output_bytes(shape.m_sort_memory_bytes),
+                shape.m_sort_memory_bytes);
+    }
+    if (plan.m_leave > 1) {
+      ASSERT_LE(plan.m_leave * shape.m_n_files * BLOCK_BYTES,
+                shape.m_load_memory_bytes);
+    }
+    simulate(shape.m_n_runs, plan);
+  }
+}
+
+TEST(Kway_cache, share) {
+  EXPECT_EQ(0U, cache_share_bytes(0, 1));
+  EXPECT_EQ(64U << 20, cache_share_bytes(4ULL << 30, 1));
+  EXPECT_EQ(16U << 20, cache_share_bytes(4ULL << 30, 4));
+  EXPECT_EQ(0U, cache_share_bytes(4ULL << 30, 3) % BLOCK_BYTES);
+}
+
+}  // namespace innodb_ddl0kway_unittest
