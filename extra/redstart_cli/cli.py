@@ -148,9 +148,15 @@ def sql(arguments: tuple[str, ...]) -> None:
 
 @cli.command()
 @click.argument("level", type=click.Choice(["all", *testing.LEVELS]), default="all")
+@click.option(
+    "--preset", type=click.Choice(PRESETS), default=testing.RELEASE, show_default=True,
+    help=f"Build to test; another than release: only {', '.join(testing.ANY_PRESET)}.",
+)  # fmt: skip
 @_upstream_options
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def test(level: str, version: str | None, checkout: Path | None, arguments: tuple[str, ...]) -> None:
+def test(
+    level: str, preset: str, version: str | None, checkout: Path | None, arguments: tuple[str, ...]
+) -> None:
     """Build what the tests need and run them.
 
     Arguments after -- go to the level's runner: pytest, the GoogleTest programs, or MTR, where test
@@ -158,8 +164,10 @@ def test(level: str, version: str | None, checkout: Path | None, arguments: tupl
     """
     if level == "all" and arguments:
         raise click.UsageError("arguments need a level: ./redstart test mtr -- innodb.create_tablespace")
+    if preset != testing.RELEASE and level not in testing.ANY_PRESET:
+        raise click.UsageError(f"--preset {preset} is for the levels {', '.join(testing.ANY_PRESET)}")
     names = [name for name in testing.LEVELS if name not in testing.NOT_IN_ALL] if level == "all" else [level]
-    if not testing.run_levels(this_layout(), names, version, checkout, arguments):
+    if not testing.run_levels(this_layout(), names, version, checkout, arguments, preset):
         sys.exit(1)
 
 

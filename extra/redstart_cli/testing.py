@@ -27,7 +27,7 @@ from redstart_cli.process import module_environment, run_captured, run_logged, r
 from redstart_cli.result import Level
 from redstart_cli.upstream import Upstream, pristine, read_pins
 
-PRESET = "release"
+RELEASE = "release"
 # One GoogleTest program; they take seconds.
 UNIT_TIMEOUT_SEC = 600
 _PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests")
@@ -39,15 +39,23 @@ SWAP_TURNS = 24
 class Tester:
     """Runs levels against one clone."""
 
-    def __init__(self, layout: Layout, version: str | None, checkout: Path | None, arguments: Sequence[str]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        version: str | None,
+        checkout: Path | None,
+        arguments: Sequence[str],
+        preset: str = RELEASE,
+    ) -> None:
         self._layout = layout
         self._version = version
         self._checkout = checkout
         self._arguments = list(arguments)
+        self._preset = preset
         self._output = layout.build / "test"
 
     def _build(self, targets: Sequence[str]) -> None:
-        build(self._layout, PRESET, list(dict.fromkeys(targets)), self._version, self._checkout)
+        build(self._layout, self._preset, list(dict.fromkeys(targets)), self._version, self._checkout)
 
     # overlay
 
@@ -128,12 +136,12 @@ class Tester:
             return level
         self._build([*SERVER_TARGETS, *stems])
         for stem in stems:
-            level.add(self._run_unit(stem, self._layout.binary(PRESET, stem)))
-        if not self._arguments:
+            level.add(self._run_unit(stem, self._layout.binary(self._preset, stem)))
+        if not self._arguments and self._preset == RELEASE:
             say("each patch on what stands before it")
             with exclusive(lock_path(self._layout), str(self._layout.build)):
                 upstream = pristine(self._layout, self._version, self._checkout)
-                level.add(proof.prove(self._layout, PRESET, upstream, self._run_unit))
+                level.add(proof.prove(self._layout, self._preset, upstream, self._run_unit))
         return level
 
     def _run_unit(self, stem: str, program: Path) -> Level:
@@ -160,7 +168,7 @@ class Tester:
     def bench(self) -> Level:
         """A small experiment of the bench with the built server, from the command to the report."""
         self._build(SERVER_TARGETS)
-        server = self._layout.binary(PRESET, "mysqld")
+        server = self._layout.binary(self._preset, "mysqld")
         return self._pytest(_BENCH_FOLDER, {"REDSTART_BENCH_MYSQLD": str(server)})
 
     # mtr, regression
@@ -193,7 +201,7 @@ class Tester:
         mtr.unprivileged()
         check_space([Need(self._layout.build, TEST_BYTES, "test data")])
         self._build([*SERVER_TARGETS, *mtr.TARGETS])
-        level = mtr.run(self._layout, PRESET, name, tests, options)
+        level = mtr.run(self._layout, self._preset, name, tests, options)
         say(f"  {name}: {level.counts()}")
         return level
 
@@ -241,9 +249,9 @@ class Tester:
         if work.exists():
             rmtree(work)
         script = self._layout.repo / "extra/swap_test.sh"
-        mysqld = self._layout.binary(PRESET, "mysqld")
+        mysqld = self._layout.binary(self._preset, "mysqld")
         level = self._program(
-            f"swap, {turns} turns", [script, mysqld, self._layout.preset(PRESET) / "share", root, work, turns]
+            f"swap, {turns} turns", [script, mysqld, self._layout.preset(self._preset) / "share", root, work, turns]
         )
         if not level.failed:
             rmtree(work)
@@ -301,15 +309,22 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "packages": Tester.packages,
     "swap": Tester.swap,
 }
+# Levels for which another preset than release makes sense.
+ANY_PRESET = ("unit", "mtr", "regression")
 # Needs root, the network and a minute for each root that it makes: only when asked for by name.
 NOT_IN_ALL = ("packages", "swap")
 
 
 def run_levels(
-    layout: Layout, names: Sequence[str], version: str | None, checkout: Path | None, arguments: Sequence[str]
+    layout: Layout,
+    names: Sequence[str],
+    version: str | None,
+    checkout: Path | None,
+    arguments: Sequence[str],
+    preset: str = RELEASE,
 ) -> bool:
     """Run levels, print each subtotal and the closing sum; True if nothing failed."""
-    tester = Tester(layout, version, checkout, arguments)
+    tester = Tester(layout, version, checkout, arguments, preset)
     total = Level("total")
     with exclusive(layout.build / "test.lock", f"the test data of {layout.build}"):
         for name in names:

@@ -64,7 +64,11 @@ def test_test(seen: dict[str, Any]) -> None:
     call("test")
     assert seen["test"][0] == [name for name in testing.LEVELS if name not in testing.NOT_IN_ALL]
     call("test", "mtr", "--upstream", "9.7.2", "--", "--record", "innodb.a")
-    assert seen["test"] == (["mtr"], "9.7.2", None, ("--record", "innodb.a"))
+    assert seen["test"] == (["mtr"], "9.7.2", None, ("--record", "innodb.a"), "release")
+    call("test", "unit", "--preset", "debug")
+    assert seen["test"] == (["unit"], None, None, (), "debug")
+    assert call("test", "--preset", "debug").exit_code == 2
+    assert call("test", "overlay", "--preset", "asan").exit_code == 2
     assert call("test", "--", "innodb.a").exit_code == 2
 
 
