@@ -378,7 +378,10 @@ TEST(fil0scan, walk_finds_every_file_once) {
   fs::create_directory(dir / "empty");
   ASSERT_EQ(0, symlink("ibdata1", (dir / "link_to_file").c_str()));
   ASSERT_EQ(0, symlink("schema7", (dir / "link_to_dir").c_str()));
+#ifndef UNIV_DEBUG
+  /* Dir_Walker::is_directory() asserts that what it is asked about exists. */
   ASSERT_EQ(0, symlink("nothing", (dir / "dangling").c_str()));
+#endif /* !UNIV_DEBUG */
   ASSERT_EQ(0, mkfifo((dir / "fifo").c_str(), 0600));
 
   std::set<std::string> expected;
@@ -395,7 +398,11 @@ TEST(fil0scan, walk_finds_every_file_once) {
     }
   }
 
+#ifdef UNIV_DEBUG
+  ASSERT_EQ(2U, not_known.size());
+#else
   ASSERT_EQ(3U, not_known.size());
+#endif /* UNIV_DEBUG */
 
   /* One thread, since there is no server that could give more. */
   const Settings settings(true, 1, Io::THREADS);
