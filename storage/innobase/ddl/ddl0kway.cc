@@ -102,45 +102,34 @@ Plan make_plan(const Shape &shape) {
         bytes, shape.m_is_direct ? buffer : std::max(buffer, ahead_bytes(n)));
   };
 
+  const auto write_cost = shape.m_is_direct ? io_cost(bytes, out) : bytes;
   Plan best{};
   bool found = false;
 
   for (size_t leave = 1;; leave = std::min(leave * 2, most_load)) {
     const auto n_left = std::min(leave, shape.m_n_runs) * n_files;
     const auto load_cost = read_cost(shape.m_load_memory_bytes, n_left);
-    const auto least = n_passes(shape.m_n_runs, leave, most_sort);
-    const auto most =
-        shape.m_ways == 0 ? n_passes(shape.m_n_runs, leave, 2) : least;
-    auto fan_in = most_sort;
 
-    for (auto passes = least; passes <= most; ++passes) {
-      /* The fewest at a time that do with so many passes, so that the buffers
-      are as large as can be. */
-      while (shape.m_ways == 0 && fan_in > 2 &&
-             n_passes(shape.m_n_runs, leave, fan_in - 1) <= passes) {
-        --fan_in;
-      }
-
-      if (n_passes(shape.m_n_runs, leave, fan_in) != passes) {
-        continue;
-      }
-
+    for (auto fan_in = shape.m_ways == 0 ? 2 : most_sort; fan_in <= most_sort;
+         ++fan_in) {
+      const auto passes = n_passes(shape.m_n_runs, leave, fan_in);
       double cost = load_cost;
 
       if (passes > 0) {
-        /* What the first pass does not touch costs nothing in it. */
+        /* What the first pass does not touch costs nothing in it. The more
+        runs are merged at a time, the more are not touched. */
         const auto excess =
             shape.m_n_runs - target_runs(shape.m_n_runs, leave, fan_in);
         const auto n_groups = (excess + fan_in - 2) / (fan_in - 1);
         const auto first =
             static_cast<double>(excess + n_groups) / shape.m_n_runs;
-        const auto write_cost = shape.m_is_direct ? io_cost(bytes, out) : bytes;
 
         cost += (first + static_cast<double>(passes - 1)) *
                 (read_cost(sort_memory, fan_in) + write_cost);
       }
 
-      if (!found || cost < best.m_cost_bytes) {
+      if (!found || cost < best.m_cost_bytes ||
+          (cost == best.m_cost_bytes && passes < best.m_passes)) {
         best = {fan_in, leave, passes, cost};
         found = true;
       }
@@ -578,17 +567,9 @@ Build_ptr create(Context &ctx) {
 
 Build::Build(Context &ctx) {
   const auto thd = ctx.thd();
-  const auto least = 3 * std::max<size_t>(srv_page_size, 2 * IO_BLOCK_SIZE);
 
   m_ways = thd_ddl_merge_ways(thd) == 1 ? 2 : thd_ddl_merge_ways(thd);
   m_on_the_fly = thd_ddl_merge_on_the_fly(thd);
-
-  /* Several threads sort or load at a time, each with its share. */
-  m_sort_memory_bytes =
-      std::max(ctx.m_max_buffer_size / ctx.m_max_threads, least);
-  m_load_memory_bytes = ctx.m_indexes.size() > 1
-                            ? m_sort_memory_bytes
-                            : std::max(ctx.m_max_buffer_size, least);
 
   const auto n_builders = s_n_builders.fetch_add(1) + 1;
   s_cache_share_bytes.store(
@@ -609,14 +590,110 @@ bool Build::takes_sort(Builder *builder) {
 
 bool Build::checks_duplicates(Builder *builder) { return takes_load(builder); }
 
+/** @return whether the sort buffer of an index may share memory with others. A
+unique index has runs as long as the original code would write, so that it can
+be asked for the duplicate that it would report. */
+static bool shares_memory(const dict_index_t *index) {
+  return !dict_index_is_unique(index) && !dict_index_is_spatial(index) &&
+         !(index->type & DICT_FTS);
+}
+
+void Build::join_memory(Builder *builder, size_t n_threads,
+                        std::pair<size_t, size_t> buffer_size) {
+  auto &ctx = builder->m_ctx;
+  auto &shared = ctx.m_kway_shared;
+  auto &build = *builder->m_kway;
+
+  if (build.m_ways == 2 || ctx.m_fts.m_ptr != nullptr ||
+      !shares_memory(builder->m_index)) {
+    return;
+  }
+
+  if (shared.m_pools.empty()) {
+    const size_t n_buffers = std::count_if(ctx.m_indexes.begin(),
+                                           ctx.m_indexes.end(), shares_memory);
+    if (n_buffers < 2) {
+      return;
+    }
+
+    /* What the original code gives them, with one buffer for writing runs. */
+    const auto limit_bytes =
+        n_buffers * (buffer_size.first + buffer_size.second) -
+        buffer_size.second;
+    shared.m_pools.assign(n_threads, Pool(n_buffers, limit_bytes));
+    shared.m_io_buffers.resize(n_threads);
+  }
+
+  build.m_member = ++shared.m_n_members;
+}
+
+void Build::share_io_buffer(Builder *builder, size_t thread_id) {
+  if (builder->m_kway->m_member == 0) {
+    return;
+  }
+
+  auto &thread_ctx = *builder->m_thread_ctxs[thread_id];
+  auto &io_buffer = builder->m_ctx.m_kway_shared.m_io_buffers[thread_id];
+
+  if (io_buffer.first == nullptr) {
+    io_buffer = thread_ctx.m_io_buffer;
+  } else {
+    thread_ctx.m_aligned_buffer.reset();
+    thread_ctx.m_io_buffer = io_buffer;
+  }
+}
+
+void Build::share_memory(Builder *builder, size_t thread_id, size_t n_bytes) {
+  const auto member = builder->m_kway->m_member;
+
+  if (member == 0) {
+    return;
+  }
+
+  auto &buffer = *builder->m_thread_ctxs[thread_id]->m_key_buffer;
+  auto &pool = builder->m_ctx.m_kway_shared.m_pools[thread_id];
+
+  if (buffer.empty()) {
+    buffer.m_dtuples.shrink_to_fit();
+  }
+
+  /* Sorting takes a second array of pointers. */
+  const auto n_pointers = buffer.m_dtuples.capacity() + buffer.m_dtuples.size();
+  const auto used_bytes =
+      buffer.m_total_size + n_pointers * sizeof(buffer.m_dtuples[0]);
+
+  buffer.m_buffer_size = pool.may_grow(member - 1, used_bytes, n_bytes)
+                             ? std::numeric_limits<size_t>::max()
+                             : 1;
+}
+
+void Build::share_merge_memory(Context &ctx, size_t n_files) {
+  const auto least = 3 * std::max<size_t>(srv_page_size, 2 * IO_BLOCK_SIZE);
+  const size_t n_indexes = std::count_if(
+      ctx.m_indexes.begin(), ctx.m_indexes.end(), [&](const auto index) {
+        return !dict_index_is_spatial(index) &&
+               !(ctx.m_skip_pk_sort && index->is_clustered());
+      });
+
+  /* As many files are sorted or loaded at a time as there are threads. If there
+  is one index all of its files are sorted before it is loaded. */
+  const auto n_tasks = std::clamp<size_t>(
+      n_indexes * n_files, 1, std::max<size_t>(ctx.m_max_threads, 1));
+
+  m_sort_memory_bytes = std::max(ctx.m_max_buffer_size / n_tasks, least);
+  m_load_memory_bytes = n_indexes > 1 ? m_sort_memory_bytes
+                                      : std::max(ctx.m_max_buffer_size, least);
+}
+
 size_t Build::prepare(Builder *builder, size_t n_runs) {
   if (!takes_sort(builder)) {
     return n_runs;
   }
 
   auto &build = *builder->m_kway;
-  Shape shape{};
+  build.share_merge_memory(builder->m_ctx, builder->m_thread_ctxs.size());
 
+  Shape shape{};
   shape.m_n_files = builder->m_thread_ctxs.size();
   shape.m_sort_memory_bytes = build.m_sort_memory_bytes;
   shape.m_load_memory_bytes = build.m_load_memory_bytes;

@@ -26,6 +26,27 @@ struct Build {
   /** Destructor. */
   ~Build();
 
+  /** Let the sort buffers of a builder share memory with those of others,
+  unless the runs of its index are to be those of the original code.
+  @param[in,out] builder      index builder
+  @param[in]     n_threads    scan threads
+  @param[in]     buffer_size  sizes of the sort buffer and of the buffer for
+                              writing runs in the original code */
+  static void join_memory(Builder *builder, size_t n_threads,
+                          std::pair<size_t, size_t> buffer_size);
+
+  /** Write the runs of the indexes that share memory through one buffer, since
+  a scan thread writes one run at a time.
+  @param[in,out] builder    index builder
+  @param[in]     thread_id  scan thread */
+  static void share_io_buffer(Builder *builder, size_t thread_id);
+
+  /** Say how large a sort buffer may get, before a row is added.
+  @param[in,out] builder    index builder
+  @param[in]     thread_id  scan thread
+  @param[in]     n_bytes    size of the row */
+  static void share_memory(Builder *builder, size_t thread_id, size_t n_bytes);
+
   /** @return whether the check of files with one run is left to the load,
   which compares their rows anyway
   @param[in]  builder  index builder */
@@ -66,6 +87,11 @@ struct Build {
  private:
   /** Files of one scan thread, and the runs in them. */
   struct Thread;
+
+  /** Share out the memory for the buffers of merges.
+  @param[in]  ctx      DDL context
+  @param[in]  n_files  files of each index */
+  void share_merge_memory(Context &ctx, size_t n_files);
 
   /** @return what of a file of that builder is known; nullptr for the files of
   a full-text index */
@@ -115,6 +141,9 @@ struct Build {
 
   /** innodb_ddl_merge_on_the_fly. */
   bool m_on_the_fly{};
+
+  /** Number of the buffer in the shared memory, from 1; 0 = nothing shared. */
+  size_t m_member{};
 
   /** Memory for the buffers of a merge in the sort phase. */
   size_t m_sort_memory_bytes{};

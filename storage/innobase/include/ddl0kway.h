@@ -165,10 +165,84 @@ no more merging is done early than what the later passes cannot do */
 }
 
 /** Choose how many runs to merge at a time: the way that costs least, and of
-equal ways the one with fewer passes.
+equal ways the one with fewer passes, then the one with larger buffers.
 @param[in]  shape  what is to be merged
 @return the plan */
 [[nodiscard]] Plan make_plan(const Shape &shape);
+
+/** Memory that the sort buffers of several indexes share in one scan thread.
+When it is full the largest buffer is written as a run: all of the memory is in
+use all the time, and an index with small keys holds as little as it needs. */
+class Pool {
+ public:
+  /** Constructor.
+  @param[in]  n_buffers    number of buffers
+  @param[in]  limit_bytes  memory for all of them */
+  Pool(size_t n_buffers, size_t limit_bytes)
+      : m_limit_bytes(limit_bytes), m_used_bytes(n_buffers, 0) {}
+
+  /** A row is to be added to a buffer.
+  @param[in]  buffer      number of the buffer
+  @param[in]  used_bytes  what it holds now
+  @param[in]  n_bytes     what it would hold more
+  @return false if the buffer is to be written out first */
+  [[nodiscard]] bool may_grow(size_t buffer, size_t used_bytes,
+                              size_t n_bytes) {
+    /* The row counts from now on. If the buffer is written first, it asks again
+    for the same row. */
+    const auto bytes = used_bytes + n_bytes;
+    m_total_bytes += bytes - m_used_bytes[buffer];
+    m_used_bytes[buffer] = bytes;
+
+    if (m_total_bytes <= m_limit_bytes - m_limit_bytes / 16) {
+      m_is_full = false;
+      return true;
+    }
+
+    if (!m_is_full) {
+      m_is_full = true;
+      m_largest = std::max_element(m_used_bytes.begin(), m_used_bytes.end()) -
+                  m_used_bytes.begin();
+    }
+
+    /* Only the owner of a buffer can write it. The others have the rest of the
+    memory until its next row, and write their own if that is not enough. */
+    if (buffer == m_largest) {
+      m_is_full = false;
+      return false;
+    }
+
+    return m_total_bytes <= m_limit_bytes;
+  }
+
+ private:
+  /** Memory for all buffers. */
+  size_t m_limit_bytes;
+
+  /** What each buffer holds. */
+  std::vector<size_t> m_used_bytes;
+
+  /** What all buffers hold. */
+  size_t m_total_bytes{};
+
+  /** Whether a buffer was chosen to be written. */
+  bool m_is_full{};
+
+  /** That buffer. */
+  size_t m_largest{};
+};
+
+/** What the builders of the indexes of one table share in the scan. */
+struct Shared_memory {
+  /** One for each scan thread; none if nothing is shared. */
+  std::vector<Pool> m_pools;
+
+  /** Buffer for writing runs, one for each scan thread. */
+  std::vector<std::pair<byte *, size_t>> m_io_buffers;
+
+  /** Builders that have joined. */
+  size_t m_n_members{};
+};
 
 /** Reads the rows of one run, every byte of it once and in order.
 

@@ -14,6 +14,7 @@ the writer, and that no byte is read twice. */
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "storage/innobase/include/ddl0kway.h"
@@ -334,6 +335,21 @@ TEST(Kway_plan, default_settings_need_one_pass) {
   EXPECT_LE(simulate(shape.m_n_runs, plan), shape.m_n_runs);
 }
 
+TEST(Kway_plan, as_many_at_a_time_as_leaves_most_untouched) {
+  /* 320 runs have to become 64: six at a time would do, but rewrites 308 of
+  them; 56 at a time rewrites 262. */
+  Shape shape{};
+  shape.m_n_runs = 320;
+  shape.m_file_bytes = 320 * 65536;
+  shape.m_sort_memory_bytes = 256 * 1024;
+  shape.m_load_memory_bytes = 256 * 1024;
+  shape.m_feeds_load = true;
+  const auto plan = make_plan(shape);
+  EXPECT_EQ(64U, plan.m_leave);
+  EXPECT_EQ(1U, plan.m_passes);
+  EXPECT_LE(simulate(320, plan), 262U);
+}
+
 TEST(Kway_plan, few_runs_need_no_pass) {
   Shape shape{};
   shape.m_n_runs = 8;
@@ -408,6 +424,93 @@ TEST(Kway_plan, limits_hold_for_all_shapes) {
                 shape.m_load_memory_bytes);
     }
     simulate(shape.m_n_runs, plan);
+  }
+}
+
+/** Rows of several buffers through a pool.
+@return least bytes of a run of each buffer */
+std::vector<size_t> fill(Pool &pool, const std::vector<size_t> &row_bytes,
+                         size_t limit_bytes, size_t n_rows) {
+  std::vector<size_t> used(row_bytes.size());
+  std::vector<size_t> least(row_bytes.size(), SIZE_MAX);
+  size_t total = 0;
+
+  for (size_t row = 0; row < n_rows; ++row) {
+    for (size_t i = 0; i < used.size(); ++i) {
+      if (!pool.may_grow(i, used[i], row_bytes[i])) {
+        EXPECT_GT(used[i], 0U);
+        least[i] = std::min(least[i], used[i]);
+        total -= used[i];
+        used[i] = 0;
+        EXPECT_TRUE(pool.may_grow(i, 0, row_bytes[i]));
+      }
+      used[i] += row_bytes[i];
+      total += row_bytes[i];
+      EXPECT_LE(total, limit_bytes);
+    }
+  }
+  return least;
+}
+
+TEST(Kway_pool, runs_are_longer_than_equal_shares) {
+  const size_t limit = 1 << 20;
+  for (size_t n : {2, 5, 16}) {
+    Pool pool(n, limit);
+    const auto least = fill(pool, std::vector<size_t>(n, 150), limit, 200000);
+    for (size_t i = 0; i < n; ++i) {
+      /* All but the first round, in which all buffers are equally full. */
+      EXPECT_GE(least[i], limit / n * 9 / 10) << n;
+    }
+    /* At last the buffers are of all sizes up to twice the share. */
+    Pool late(n, limit);
+    std::vector<size_t> used(n);
+    std::vector<size_t> last(n);
+    for (size_t row = 0; row < 200000; ++row) {
+      for (size_t i = 0; i < n; ++i) {
+        if (!late.may_grow(i, used[i], 150)) {
+          last[i] = used[i];
+          used[i] = 0;
+        }
+        used[i] += 150;
+      }
+    }
+    for (size_t i = 0; i < n; ++i) {
+      EXPECT_GE(last[i], limit / (n + 1) * 17 / 10) << n;
+    }
+  }
+}
+
+TEST(Kway_pool, small_keys_hold_little) {
+  const size_t limit = 1 << 20;
+  Pool pool(3, limit);
+  const auto least = fill(pool, {50, 100, 1500}, limit, 200000);
+  /* The large ones are written often, the small ones seldom, all as long. */
+  for (const auto bytes : least) {
+    EXPECT_GE(bytes, limit / 4);
+  }
+}
+
+TEST(Kway_pool, rows_as_large_as_the_memory) {
+  /* A buffer that is empty takes one row whatever its size. */
+  const size_t limit = 32768;
+  Pool pool(4, limit);
+  std::vector<size_t> used(4);
+  std::mt19937 random(3);
+  size_t total = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const auto b = random() % 4;
+    const size_t n = 1 + random() % 9000;
+    if (!pool.may_grow(b, used[b], n)) {
+      total -= used[b];
+      used[b] = 0;
+      std::ignore = pool.may_grow(b, 0, n);
+    } else {
+      ASSERT_LE(total + n, limit);
+    }
+    used[b] += n;
+    total += n;
+    /* Only rows in otherwise empty buffers go beyond. */
+    ASSERT_LE(total, limit + 4 * 9000);
   }
 }
 
