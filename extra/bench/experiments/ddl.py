@@ -10,9 +10,12 @@ whether it reached the device or stayed in the page cache.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import pymysql
@@ -175,13 +178,59 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) 
             result.problems.append(str(error))
 
 
+def unnamed_bytes(pid: int) -> int:
+    """Bytes on disk of the files that a process has open and that have no name any more."""
+    total = 0
+    try:
+        links = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return 0
+    for link in links:
+        try:
+            if os.readlink(link).endswith(" (deleted)"):
+                total += os.stat(link).st_blocks * 512
+        except OSError:
+            # Closed in the meantime.
+            continue
+    return total
+
+
+class TempPeak:
+    """Looks every 20 ms at how much the temporary files of a server hold."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._before = unnamed_bytes(pid)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.peak_bytes = 0
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.02):
+            self.peak_bytes = max(self.peak_bytes, unnamed_bytes(self._pid) - self._before)
+
+    def __enter__(self) -> TempPeak:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
 def _alter(context: Context, server: Server, result: Run) -> None:
     device = context.volume.device
     before_temp = server.query(TEMP_FILES)[0]
     before = read_counters(device, server.pid)
     begin = time.monotonic()
-    server.query(OPERATIONS[result.mode])
-    seconds = time.monotonic() - begin
+    with TempPeak(server.pid) as peak:
+        server.query(OPERATIONS[result.mode])
+        seconds = time.monotonic() - begin
     after = read_counters(device, server.pid)
     after_temp = server.query(TEMP_FILES)[0]
     names = ("temp_reads", "temp_writes", "temp_read_bytes", "temp_written_bytes")
@@ -192,6 +241,8 @@ def _alter(context: Context, server: Server, result: Run) -> None:
     result.metrics["key_data_bytes"] = key_bytes
     result.metrics["temp_read_multiple"] = result.metrics["temp_read_bytes"] / key_bytes
     result.metrics["temp_written_multiple"] = result.metrics["temp_written_bytes"] / key_bytes
+    result.metrics["temp_peak_bytes"] = float(peak.peak_bytes)
+    result.metrics["temp_peak_multiple"] = peak.peak_bytes / key_bytes
     starts.add_io(result.metrics, "", after - before)
     memory = server.peak_memory_kib()
     if memory is not None:
