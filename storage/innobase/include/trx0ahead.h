@@ -18,6 +18,7 @@ trx/trx0ahead.cc has the design; the variable is innodb_undo_read_ahead_pages.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -25,11 +26,11 @@ trx/trx0ahead.cc has the design; the variable is innodb_undo_read_ahead_pages.
 
 #include "buf0run.h"
 #include "buf0types.h"
+#include "dict0types.h"
 #include "fil0fil.h"
 #include "page0types.h"
 #include "trx0types.h"
 #include "univ.i"
-#include "ut0byte.h"
 
 namespace undo_read_ahead {
 
@@ -202,18 +203,12 @@ class Resurrection {
   Resurrection(const Resurrection &) = delete;
   Resurrection &operator=(const Resurrection &) = delete;
 
-  /** @param[in]  rec  record that is read next; nullptr at the end
-  @return true if it is in the same page as the one before */
-  bool is_same_page(const byte *rec) {
-    const auto page =
-        static_cast<const byte *>(ut_align_down(rec, UNIV_PAGE_SIZE));
-
-    if (page == m_page) {
-      return true;
-    }
-    m_page = page;
-    return false;
-  }
+  /** Go back over records of a table that is known, but not to another page.
+  @param[in,out]  rec   record; stays if its table is not known yet, that is if
+  the record before was of another one
+  @param[in]      undo  undo log
+  @return number of records that were left behind */
+  ulong skip_known(trx_undo_rec_t **rec, const trx_undo_t *undo);
 
  private:
   /** Read-ahead for the walk. */
@@ -222,8 +217,8 @@ class Resurrection {
   /** When it began. */
   const std::chrono::steady_clock::time_point m_start;
 
-  /** Page of the last record. */
-  const byte *m_page{nullptr};
+  /** Table of the last record; at first one that does not exist. */
+  table_id_t m_table_id{std::numeric_limits<table_id_t>::max()};
 
   /** Reads that the first page needs. */
   const uint64_t m_n_first_reads;

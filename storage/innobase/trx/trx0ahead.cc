@@ -51,6 +51,7 @@ read or with another mutex. */
 #include "mach0data.h"
 #include "os0thread-create.h"
 #include "srv0srv.h"
+#include "trx0rec.h"
 #include "trx0undo.h"
 
 namespace undo_read_ahead {
@@ -449,6 +450,26 @@ Resurrection::~Resurrection() {
   g_status.usec += std::chrono::duration_cast<microseconds>(
                        std::chrono::steady_clock::now() - m_start)
                        .count();
+}
+
+ulong Resurrection::skip_known(trx_undo_rec_t **rec, const trx_undo_t *undo) {
+  for (ulong n_skipped = 0;; ++n_skipped) {
+    const auto table_id = trx_undo_rec_get_table_id(*rec);
+
+    if (table_id != m_table_id) {
+      m_table_id = table_id;
+      return n_skipped;
+    }
+
+    const auto prev =
+        trx_undo_page_get_prev_rec(*rec, undo->hdr_page_no, undo->hdr_offset);
+
+    if (prev == nullptr) {
+      return n_skipped;
+    }
+
+    *rec = prev;
+  }
 }
 
 void before_page(const page_id_t &page_id, page_no_t hdr_page_no) {
