@@ -161,13 +161,17 @@ def startup_command(tables: int, schemas: int, crash: bool, warm: bool, **common
 @main.command("undo")
 @click.option("--rows", type=click.IntRange(1000, 100_000_000), default=4_000_000,
               show_default=True, help="Rows that the unfinished transaction updated.")  # fmt: skip
+@click.option("--cached", is_flag=True,
+              help="Kill before anything is written out: recovery leaves all undo in memory.")  # fmt: skip
+@click.option("--rollback", is_flag=True, help="Also wait until the transaction is rolled back.")
 @common_options
-def undo_command(rows: int, **common: Any) -> None:
+def undo_command(rows: int, cached: bool, rollback: bool, **common: Any) -> None:
     """Start after a crash in a big transaction: time to find its locks."""
     with _errors():
         settings = Settings(**common)
         check_names(settings.subjects, UNDO_SUBJECTS)
-        _bench(settings, {"undo": lambda context: undo.run(context, rows, settings.subjects)})
+        options = undo.Options(rows, cached, rollback, settings.subjects)
+        _bench(settings, {"undo": lambda context: undo.run(context, options)})
 
 
 @main.command("ddl")
@@ -243,7 +247,7 @@ def all_command(tables: int, schemas: int, **common: Any) -> None:
                 "fileio": lambda context: fileio.run(context, 5.0),
                 "startup": lambda context: startup.run(context, clean),
                 "startup --crash": lambda context: startup.run(context, crash),
-                "undo": lambda context: undo.run(context, 4_000_000, ()),
+                "undo": lambda context: undo.run(context, undo.Options(4_000_000, False, False, ())),
                 "ddl": lambda context: ddl.run(context, sorts),
                 "oltp": lambda context: oltp.run(context, load),
             },

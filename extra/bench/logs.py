@@ -159,3 +159,10 @@ def parse_resurrection(lines: Sequence[LogLine]) -> Resurrection | None:
     records = sum(int(match[1]) for _, match in done)
     pages = sum(int(match[2]) for _, match in done)
     return Resurrection(begin, done[-1][0], records, pages)
+
+
+def parse_rollback(lines: Sequence[LogLine]) -> tuple[float, float] | None:
+    """Begin and end of the rollback of unfinished transactions; None if it is not over."""
+    begin = _first(lines, "Rolling back trx with id")
+    end = _first(lines, "Rollback of non-prepared transactions completed")
+    return None if begin is None or end is None else (begin, end)

@@ -57,6 +57,8 @@ LAYOUTS = {
             Column("resurrect_reads_per_sec", "reads/s", 0),
             Column("resurrect_mib_per_sec", "MiB/s", 1),
             Column("ready_s", "ready, s", 2),
+            Column("rollback_s", "rolled back, s", 1),
+            Column("rollback_reads", "its reads", 0),
             _MEMORY,
         )
     ),

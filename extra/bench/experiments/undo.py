@@ -4,6 +4,9 @@
 The crash state: one transaction has updated every row of a table, all dirty pages are written
 out, the server is killed. A start then reads all undo records of the transaction, to know which
 tables to lock, before it accepts connections; redo has next to nothing to do.
+
+The cached state: nothing is written out. Recovery brings all undo pages into a large buffer pool,
+so that the same search reads nothing; its time is that of the processor.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from bench import logs, starts, tools
 from bench.context import Context
 from bench.datadir import DataDir, FullTables, make_state
-from bench.diskstats import SECTOR_BYTES
+from bench.diskstats import SECTOR_BYTES, read_counters
 from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
@@ -32,6 +35,29 @@ MAKER_OPTIONS = (
     "--innodb-io-capacity=20000",
     "--innodb-io-capacity-max=20000",
 )
+
+CACHED_MAKER_OPTIONS = (
+    "--innodb-buffer-pool-size=2G",
+    "--innodb-redo-log-capacity=8G",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-max-dirty-pages-pct=99",
+    "--innodb-max-dirty-pages-pct-lwm=0",
+    "--innodb-adaptive-flushing=OFF",
+    "--innodb-idle-flush-pct=0",
+)
+CACHED_OPTIONS = ("--innodb-buffer-pool-size=4G",)
+CACHED_READS_PER_PAGE = 0.05
+ROLLBACK_POLL_SEC = 0.05
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    rows: int
+    cached: bool
+    rollback: bool
+    subjects: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -79,8 +105,8 @@ class Undo(FullTables):
             rows += more
             progress(more)
 
-    def crash(self, server: Server) -> None:
-        """Updates all rows in one transaction, waits until no page is dirty, kills the server."""
+    def crash(self, server: Server, flush: bool) -> None:
+        """Updates all rows in one transaction and kills the server, with no page dirty or all."""
         connection = server.connect()
         with connection.cursor() as cursor:
             cursor.execute("BEGIN")
@@ -88,7 +114,7 @@ class Undo(FullTables):
             if changed != self.rows:
                 raise BenchError(f"{changed} of {self.rows} rows were updated; see {server.log}")
         deadline = time.monotonic() + FLUSH_TIMEOUT_SEC
-        while self._dirty_pages(server) > 0:
+        while flush and self._dirty_pages(server) > 0:
             if time.monotonic() > deadline:
                 raise BenchError("the dirty pages of the update were not written out in time")
             time.sleep(0.5)
@@ -100,30 +126,37 @@ class Undo(FullTables):
         return int(rows[0][1])
 
 
-def run(context: Context, rows: int, names: tuple[str, ...]) -> None:
+def run(context: Context, options: Options) -> None:
     """Runs the experiment and adds its runs to the document."""
     tools.need_root("a cold start (dropping the kernel's caches)")
-    recipe = Undo(rows)
-    subjects = context.find_subjects(names or UNDO_SUBJECTS)
+    recipe = Undo(options.rows)
+    subjects = context.find_subjects(options.subjects or UNDO_SUBJECTS)
     maker = subjects[0]
     datadir = context.make_datadir(recipe, maker.binary)
-    if not datadir.has_state("crash"):
-        context.ui.say("making the crash state (one big update, kill -9)")
-        options = [*maker.options, *MAKER_OPTIONS]
-        act = recipe.crash
-        make_state(context.layout, datadir, maker.binary, options, "crash", "clean", act)
+    state = "cached" if options.cached else "crash"
+    if not datadir.has_state(state):
+        context.ui.say(f"making the {state} state (one big update, kill -9)")
+        more = CACHED_MAKER_OPTIONS if options.cached else MAKER_OPTIONS
+
+        def act(server: Server) -> None:
+            recipe.crash(server, flush=not options.cached)
+
+        all_options = [*maker.options, *more]
+        make_state(context.layout, datadir, maker.binary, all_options, state, "clean", act)
     task = context.ui.begin("undo", context.rounds * len(subjects))
     for number in range(1, context.rounds + 1):
         for subject in subjects:
             context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
-            result = starts.new_run("undo", subject.name, "crash", number, {"rows": rows})
-            _measure(context, datadir, subject, result)
+            result = starts.new_run("undo", subject.name, state, number, {"rows": options.rows})
+            _measure(context, datadir, subject, result, options)
             context.finish(result, _in_words(result))
             context.ui.update(task, advance=1)
     context.ui.end(task)
 
 
-def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) -> None:
+def _measure(
+    context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options
+) -> None:
     def extra(run: Run, server: Server, start: logs.Start) -> None:
         found = logs.parse_resurrection(server.lines)
         if found is None:
@@ -143,15 +176,36 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) 
             run.metrics["resurrect_mib_per_sec"] = rate / 2**20
         if not start.recovered:
             run.problems.append("no crash recovery")
+        if options.cached and io.reads > found.pages * CACHED_READS_PER_PAGE:
+            run.problems.append(f"{io.reads:,} reads, though all undo should be cached")
+        if options.rollback:
+            _add_rollback(context, run, server)
 
-    starts.measure(context, datadir, "crash", subject, result, drop_caches=True, extra=extra)
+    more = CACHED_OPTIONS if options.cached else ()
+    starts.measure(context, datadir, result.mode, subject, result, True, more, extra)
+
+
+def _add_rollback(context: Context, run: Run, server: Server) -> None:
+    """Waits until the transaction is rolled back, and adds what that took."""
+    deadline = time.monotonic() + context.timeout_sec
+    while (found := logs.parse_rollback(server.read_log())) is None:
+        if time.monotonic() > deadline:
+            run.problems.append("the transaction was not rolled back in time")
+            return
+        time.sleep(ROLLBACK_POLL_SEC)
+    end = read_counters(context.volume.device, server.pid)
+    begin = server.sampler.at(found[0]) if server.sampler else end
+    run.metrics["rollback_s"] = found[1] - found[0]
+    starts.add_io(run.metrics, "rollback_", end - begin)
 
 
 def _in_words(run: Run) -> str:
     if not run.ok:
         return ""
+    metrics = run.metrics
     return (
-        f"locks found in {run.metrics['resurrect_s']:.2f} s, "
-        f"{run.metrics['undo_pages']:,.0f} pages in {run.metrics['resurrect_reads']:,.0f} reads, "
-        f"ready in {run.metrics['ready_s']:.2f} s"
+        f"locks found in {metrics['resurrect_s']:.2f} s, "
+        f"{metrics['undo_pages']:,.0f} pages in {metrics['resurrect_reads']:,.0f} reads, "
+        f"ready in {metrics['ready_s']:.2f} s"
+        + (f", rolled back in {metrics['rollback_s']:.2f} s" if "rollback_s" in metrics else "")
     )

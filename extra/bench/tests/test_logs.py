@@ -61,6 +61,14 @@ def test_resurrection() -> None:
     assert any(logs.is_ready(line) for line in lines)
 
 
+def test_rollback() -> None:
+    begin = logs.LogLine(1.0, "Note", "MY-013011", "Rolling back trx with id 1811, 400000 rows")
+    end = logs.LogLine(3.5, "Note", "MY-013015", "Rollback of non-prepared transactions completed")
+    assert logs.parse_rollback([begin, end]) == (1.0, 3.5)
+    assert logs.parse_rollback([begin]) is None
+    assert logs.parse_rollback(log_lines("mysql-crash-start.log")) is None
+
+
 def test_mariadb_lines_take_the_time_they_were_seen() -> None:
     lines = log_lines("mariadb-crash-start.log", seen=123.0)
     assert {line.time for line in lines} == {123.0}
