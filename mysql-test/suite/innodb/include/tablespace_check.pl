@@ -190,6 +190,29 @@ sub crash {
   undef $pid;
 }
 
+# Start a server, and kill it as soon as its log says something. Returns whether
+# that was before it said something else.
+sub start_and_kill {
+  my ($when, $too_late, @more) = @_;
+
+  unlink($socket, "$socket.lock", $log);
+  $pid = fork();
+  die "Cannot fork: $!" unless defined $pid;
+
+  if ($pid == 0) {
+    exec(@wrapper, command_line(), @more) or POSIX::_exit(127);
+  }
+
+  for (my $waited = 0; read_file($log) !~ $when; $waited += 0.001) {
+    die "The server does not say it:\n" . read_file($log)
+      if $waited > $timeout || waitpid($pid, WNOHANG) == $pid;
+    select(undef, undef, undef, 0.001);
+  }
+
+  crash();
+  return read_file($log) !~ $too_late;
+}
+
 # Give all servers from now on a keyring in a file. The manifest belongs beside
 # the server and the configuration beside the component, where tests that run at
 # the same time have theirs; so these servers have a program and a directory of
@@ -266,6 +289,7 @@ sub log_lines {
     next if $line =~ /threads to scan|Thread# |Checked \d+/;
     # Times, the machine, what happens in the background.
     next if $line =~ /Time taken|took \d+ms|NUMA|priority|purge/;
+    next if $line =~ /Rollback of trx with id \d+ completed/;
 
     $line =~ s/\Q$home\E/HOME/g;
     $line =~ s/failure: .*/failure/;
@@ -289,6 +313,7 @@ sub print_log {
 
     (my $short = $line) =~ s/\[MY-\d+\] |\s+$//g;
     $short =~ s/http\S+/URL/;
+    $short =~ s/\b(space|page number)=\d+/$1=N/g;
     ++$times{$short};
   }
 
@@ -309,7 +334,8 @@ sub only_in {
 #   before    changes the copy of the directory
 #   sql       what a client executes; it goes on after errors
 #   options   further options of the server
-#   settings  list of settings, by default all of them
+#   settings  list of settings, by default all of them; a setting can also be a
+#             list of options
 #   after     returns more text that is part of the outcome
 sub compare {
   my ($title, %arg) = @_;
@@ -323,6 +349,10 @@ sub compare {
 
   foreach my $setting (@settings) {
     my ($fadvise, $light, $threads, @extra) = @$setting;
+    my @variables = $fadvise =~ /^--/ ? @$setting : (
+      "--innodb-tablespace-check-fadvise=$fadvise",
+      "--innodb-tablespace-check-light=$light",
+      "--innodb-tablespace-check-threads=$threads", @extra);
 
     chdir($start_dir);
     rmtree($home);
@@ -332,11 +362,7 @@ sub compare {
 
     my @seen;
 
-    if (start(
-        "--innodb-tablespace-check-fadvise=$fadvise",
-        "--innodb-tablespace-check-light=$light",
-        "--innodb-tablespace-check-threads=$threads", @extra,
-        $arg{options} ? @{ $arg{options} } : ())) {
+    if (start(@variables, $arg{options} ? @{ $arg{options} } : ())) {
       @seen = ('The server starts.');
       if ($arg{sql}) {
         my ($success, $output) = client($arg{sql}, '--database=test --force');
@@ -352,7 +378,8 @@ sub compare {
     my @log = log_lines();
     s/\Q$home\E/HOME/g foreach @seen;
 
-    my $name = "fadvise $fadvise, light $light, threads $threads"
+    my $name = $fadvise =~ /^--/ ? "@$setting:"
+      : "fadvise $fadvise, light $light, threads $threads"
       . join('', map { ", $_" } @extra) . ':';
 
     if ($setting == $settings[0]) {
