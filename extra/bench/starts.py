@@ -31,14 +31,17 @@ def measure(
     drop_caches: bool,
     options: Sequence[str] = (),
     extra: Extra | None = None,
+    before: Callable[[], None] | None = None,
 ) -> None:
-    """Restores a state, starts a subject on it, fills its record, and kills the server.
+    """Restores a state, lets `before` change it, starts a subject on it, fills its record, and kills the server.
 
     What goes wrong becomes a problem of the record.
     """
     name = f"{run.experiment}-{datadir.folder.name}-{context.volume.profile.name}"
     log = context.layout.logs / f"{name}-{subject.name}-{run.mode}-{run.round}.log"
     datadir.restore(state)
+    if before is not None:
+        before()
     if drop_caches:
         tools.drop_caches()
     server = Server(

@@ -30,10 +30,13 @@ from redstart_cli.upstream import Upstream, pristine, read_pins
 RELEASE = "release"
 # One GoogleTest program; they take seconds.
 UNIT_TIMEOUT_SEC = 600
-_PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests")
+_PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests", "extra/differential/tests")
 _BENCH_FOLDER = "extra/bench/e2e"
 _PYTEST_NO_TESTS = 5
 SWAP_TURNS = 24
+DIFFERENTIAL_STATES = 20
+# No state is begun after this time.
+DIFFERENTIAL_SEC = 60
 
 
 class Tester:
@@ -257,6 +260,25 @@ class Tester:
             rmtree(work)
         return level
 
+    # differential
+
+    def differential(self) -> Level:
+        """Map on, map off and stock on the same random data directories (extra/differential); arguments: its options."""
+        self._build(SERVER_TARGETS)
+        command: list[str | Path] = [
+            "--build", self._layout.preset(PRESET), "--work", self._output / "differential"
+        ]
+        if os.geteuid() == 0:
+            bench = default_layout()
+            bench.make()
+            command += ["--stock", stock_root(bench)]
+        else:
+            warn("not root: the stock server is left out")
+        arguments = self._arguments or ["--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC)]
+        say("differential")
+        code = run_module(self._layout.repo, "differential", *command, *arguments)
+        return Level("differential", passed=1) if code == 0 else Level("differential", failed=1, failures=["see above"])
+
     def _program(self, name: str, command: Sequence[str | Path]) -> Level:
         """One program as one test."""
         say(name)
@@ -308,6 +330,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "regression": Tester.regression,
     "packages": Tester.packages,
     "swap": Tester.swap,
+    "differential": Tester.differential,
 }
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")

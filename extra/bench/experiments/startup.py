@@ -88,18 +88,29 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
     """The state a subject starts from, made if it is not there yet.
 
     A subject with a tablespace map starts from a directory that such a server has left, since
-    without the map it would measure the making of it.
+    without the map it would measure the making of it. Its crash is made anew before each run
+    (`_crash`): a copied directory is not the one that the server with the map has used.
     """
-    clean, crash = ("clean-map", "crash-map") if subject.uses_map else ("clean", "crash")
+    clean, crash = ("clean-map", "") if subject.uses_map else ("clean", "crash")
     binary, words = subject.binary, subject.options
     if not datadir.has_state(clean):
         context.ui.say("making the state with a tablespace map")
         make_state(context.layout, datadir, binary, words, clean, "clean", lambda server: None)
-    if options.crash and not datadir.has_state(crash):
+    if options.crash and not subject.uses_map and not datadir.has_state(crash):
         context.ui.say("making the crash state (100 inserts, kill -9)")
         act = options.tables.crash
         make_state(context.layout, datadir, binary, words, crash, clean, act)
-    return crash if options.crash else clean
+    return crash if options.crash and not subject.uses_map else clean
+
+
+def _crash(context: Context, options: Options, item: _Prepared) -> None:
+    """A server with a map starts from its clean state, works, and is killed."""
+    log = context.layout.logs / f"crash-{item.datadir.folder.name}-{item.subject.name}.log"
+    with Server(
+        context.layout, item.subject.binary, item.datadir.work, item.subject.options, log
+    ) as server:
+        server.startup(context.timeout_sec)
+        options.tables.crash(server)
 
 
 def _measure(context: Context, options: Options, item: _Prepared, result: Run) -> None:
@@ -122,8 +133,17 @@ def _measure(context: Context, options: Options, item: _Prepared, result: Run) -
         _judge(run, item)
 
     warm = result.mode == "warm"
+    fresh = result.mode == "crash" and item.subject.uses_map
+    prepare = (lambda: _crash(context, options, item)) if fresh else None
     starts.measure(
-        context, item.datadir, item.state, item.subject, result, not warm, extra=extra
+        context,
+        item.datadir,
+        item.state,
+        item.subject,
+        result,
+        not warm,
+        extra=extra,
+        before=prepare,
     )
 
 

@@ -66,6 +66,15 @@ class Listing {
                    plus 1 */
 using Visit = std::function<void(const std::string &path, size_t depth)>;
 
+/** Asked for each directory before it is listed, by several threads at once.
+@param[in]   path  its path
+@param[out]  dirs  paths of the directories in it, if true is returned
+@return true if no file in it need be visited; then it is not listed */
+using Skip = bool (*)(const std::string &path, std::vector<std::string> &dirs);
+
+/** If it is set, walk() asks it. */
+extern Skip g_skip;
+
 /** Visit all files below a directory, in the order of their inodes. Of what
 the directory says to be a regular file nothing else is asked.
 @param[in]  directory  where to begin

@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Servers that the differential test starts, kills and asks."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+START_TIMEOUT_SEC = 120
+STOP_TIMEOUT_SEC = 120
+QUERY_TIMEOUT_SEC = 30
+
+COMMON = [
+    "--no-defaults", "--skip-networking", "--skip-log-bin",
+    "--secure-file-priv=", "--innodb-buffer-pool-size=32M", "--innodb-redo-log-capacity=16M",
+    "--innodb-buffer-pool-load-at-startup=OFF", "--innodb-stats-auto-recalc=OFF",
+    "--innodb-doublewrite-pages=8", "--performance-schema=OFF", "--log-error-verbosity=3",
+    "--general-log=OFF", "--event-scheduler=OFF", "--lower-case-table-names=0",
+]
+# What of the log depends on time, process, or the order of threads.
+NOISE = re.compile(r"^\S+ \d+ ")
+THREAD = re.compile(r"Thread# \d+ - ")
+
+
+@dataclass
+class Binary:
+    """A mysqld and how it is called."""
+
+    name: str
+    command: list[str]
+    options: list[str] = field(default_factory=list)
+
+
+def find_stock(root: Path) -> Binary | None:
+    """The stock server below a root directory, run by its own loader."""
+    mysqld = root / "usr/sbin/mysqld"
+    loader = next(root.glob("usr/lib/x86_64-linux-gnu/ld-linux*.so.2"), None)
+    if not mysqld.exists() or loader is None:
+        return None
+    library = root / "usr/lib/x86_64-linux-gnu"
+    paths = [library, root / "lib/x86_64-linux-gnu", library / "mysql/private", root / "usr/lib/mysql/private"]
+    return Binary("stock", [str(loader), "--library-path", ":".join(map(str, paths)), str(mysqld)],
+                  ["--mysqlx=OFF", f"--lc-messages-dir={root}/usr/share/mysql", f"--basedir={root}/usr",
+                   f"--plugin-dir={root}/usr/lib/mysql/plugin"])
+
+
+class Server:
+    """One run of a server on a data directory."""
+
+    def __init__(self, binary: Binary, home: Path, client: Path, options: list[str]):
+        self.binary, self.home, self.client = binary, home, client
+        self.log = home / "error.log"
+        self.socket = home / "s"
+        self.log.unlink(missing_ok=True)
+        command = [*binary.command, *COMMON, *binary.options, f"--datadir={home}/data", f"--socket={self.socket}",
+                   f"--pid-file={home}/pid", f"--log-error={self.log}", f"--tmpdir={home}/tmp", "--user=root",
+                   *options]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+
+    def wait_ready(self) -> bool:
+        """True if it answers; False if it has refused to start."""
+        end = time.monotonic() + START_TIMEOUT_SEC
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                return False
+            if "ready for connections" in self.read_log():
+                return True
+            time.sleep(0.05)
+        self.kill()
+        raise TimeoutError(f"{self.binary.name} neither starts nor refuses: {self.log}")
+
+    def read_log(self) -> str:
+        try:
+            return self.log.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def messages(self) -> list[str]:
+        """Warnings and errors, without what differs from run to run."""
+        found = set()
+        for line in self.read_log().splitlines():
+            if "[Warning]" in line or "[ERROR]" in line:
+                found.add(THREAD.sub("", NOISE.sub("", line)).strip())
+        return sorted(found)
+
+    def sql(self, text: str) -> str:
+        """Run statements; an error becomes a line of the answer, and so does waiting in vain."""
+        try:
+            return self._sql(text)
+        except subprocess.TimeoutExpired:
+            return "no answer\n"
+
+    def _sql(self, text: str) -> str:
+        done = subprocess.run([str(self.client), "--no-defaults", "-uroot", "-S", str(self.socket), "-N", "-B", "-f"],
+                              input=text, text=True, capture_output=True, timeout=QUERY_TIMEOUT_SEC, errors="replace")
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        return done.stdout + "".join(line + "\n" for line in errors)
+
+    def start_sql(self, text: str) -> subprocess.Popen:
+        """Run statements in the background."""
+        process = subprocess.Popen(
+            [str(self.client), "--no-defaults", "-uroot", "-S", str(self.socket), "-N", "-B", "-f"], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+        try:
+            process.stdin.write(text)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        return process
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_TIMEOUT_SEC)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def die_with_parent() -> None:
+    """Let no server outlive the test."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def initialise(binary: Binary, home: Path) -> None:
+    """Make an empty data directory."""
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "tmp").mkdir(parents=True)
+    command = [*binary.command, *COMMON, *binary.options, "--initialize-insecure", f"--datadir={home}/data",
+               f"--log-error={home}/init.log", f"--tmpdir={home}/tmp", "--user=root"]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, timeout=300)
+
+
+def copy(source: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--sparse=always", str(source), str(target)], check=True)
+
+
+def has_strace() -> bool:
+    return shutil.which("strace") is not None and os.geteuid() == 0

@@ -1,0 +1,1743 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file fil/fil0map.cc
+A persisted map of the tablespace files.
+
+The file #innodb_tablespace_map in the data directory. All numbers are big
+endian. A string is its length in 4 bytes and its bytes.
+
+  8  magic, with the version of the format
+  8  length of the body in bytes
+  4  CRC-32C of the body
+  8  end of the redo log after a shutdown, 0 while the server runs
+  8  inode of the file of the global temporary tablespace
+  8  its birth time
+  4  CRC-32C of the 44 bytes before
+  body:
+    string  configuration
+    1       1 = the dictionary agreed with the files
+    string  path of the file of the global temporary tablespace
+    4       number of undo tablespaces, and for each
+            4 number, string name in the dictionary
+    4       number of directories, and for each
+            4 root, string path, 8 device, 8 inode, 8 mtime, 8 ctime,
+            1 trusted, 4 parent, 4 number of files, and for each
+              string name, 8 inode, 8 birth time, 4 tablespace ID, 4 FSP flags,
+              string tablespace name, empty if it follows from the path
+
+Directories are sorted by root and path, files by name; tablespace IDs are
+unique. Whatever is not exactly so, is not a map. Times are nanoseconds. The
+header is the only part that is written in place; the file is replaced by rename
+otherwise.
+
+What is trusted and why is written in docs/tablespace-map.md. In short: a
+directory with the same device, inode, mtime and ctime has the same files; a
+file with the same name, inode and birth time has the same tablespace ID, if the
+server knew it as a tablespace, since only IMPORT writes another ID into a file,
+and only into files that it does not know. Nothing is ever opened because of the
+map alone: opening a file checks its header as it always did. */
+
+#include "fil0map.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dict0dd.h"
+#include "dict0dict.h"
+#include "fil0fil.h"
+#include "fil0scan.h"
+#include "fsp0fsp.h"
+#include "fsp0sysspace.h"
+#include "ibuf0ibuf.h"
+#include "log0ddl.h"
+#include "log0log.h"
+#include "log0recv.h"
+#include "mach0data.h"
+#include "my_dbug.h"
+#include "mysql_version.h"
+#include "os0file.h"
+#include "os0thread-create.h"
+#include "scope_guard.h"
+#include "sql/dd/cache/dictionary_client.h"
+#include "sql/dd/properties.h"
+#include "sql/dd/types/tablespace.h"
+#include "srv0srv.h"
+#include "srv0start.h"
+#include "trx0purge.h"
+#include "trx0sys.h"
+#include "trx0trx.h"
+#include "ut0crc32.h"
+
+/** Look up an ID among the scanned files; in fil0fil.cc.
+@param[in]  space_id  tablespace ID
+@return true if there is a file */
+bool fil_space_id_was_scanned(space_id_t space_id);
+
+namespace tablespace_map {
+
+bool g_enabled = false;
+uint g_verify_rate = DEFAULT_VERIFY_RATE;
+Status g_status{0, 0, "OFF", 0, 0};
+
+namespace {
+
+constexpr char MAP_NAME[] = "#innodb_tablespace_map";
+constexpr char TEMP_NAME[] = "#innodb_tablespace_map.tmp";
+
+constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 2};
+
+/** Appends numbers and strings. */
+class Out {
+ public:
+  template <size_t N>
+  void num(uint64_t n) {
+    for (size_t i = N; i-- > 0;) {
+      m_bytes.push_back(static_cast<char>(n >> (8 * i)));
+    }
+  }
+
+  void str(std::string_view s) {
+    num<4>(s.size());
+    m_bytes.append(s);
+  }
+
+  std::string m_bytes;
+};
+
+/** Takes numbers and strings; after the first that is not there, all are 0. */
+class In {
+ public:
+  explicit In(std::string_view bytes) : m_bytes(bytes) {}
+
+  template <size_t N>
+  uint64_t num() {
+    uint64_t n = 0;
+    for (const auto c : take(N)) {
+      n = n << 8 | static_cast<byte>(c);
+    }
+    return n;
+  }
+
+  std::string str() { return std::string(take(num<4>())); }
+
+  bool is_bad() const { return m_is_bad; }
+  bool is_at_end() const { return m_bytes.empty() && !m_is_bad; }
+  size_t left() const { return m_bytes.size(); }
+
+ private:
+  std::string_view take(size_t n) {
+    if (m_is_bad || n > m_bytes.size()) {
+      m_is_bad = true;
+      return {};
+    }
+    const auto s = m_bytes.substr(0, n);
+    m_bytes.remove_prefix(n);
+    return s;
+  }
+
+  std::string_view m_bytes;
+  bool m_is_bad{false};
+};
+
+uint32_t checksum(std::string_view s) {
+  return ut_crc32(reinterpret_cast<const byte *>(s.data()), s.size());
+}
+
+/** Least bytes of a file and of a directory in the map. */
+constexpr size_t MIN_FILE_BYTES = 32;
+constexpr size_t MIN_DIR_BYTES = 49;
+
+int64_t nsec(const struct timespec &t) {
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+int64_t now_nsec() {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return nsec(t);
+}
+
+bool dir_identity(const std::string &path, Dir_identity &id) {
+  struct stat st;
+
+  if (stat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) {
+    return false;
+  }
+  id = {st.st_dev, st.st_ino, nsec(st.st_mtim), nsec(st.st_ctim)};
+  return true;
+}
+
+/** Get the identity of a file.
+@param[in]   fd    file descriptor, or AT_FDCWD
+@param[in]   path  file name; empty for fd itself
+@param[out]  id    identity
+@return false if it is not a regular file */
+bool file_identity(int fd, const std::string &path, File_identity &id) {
+#ifdef STATX_BTIME
+  struct statx st;
+
+  if (statx(fd, path.c_str(), path.empty() ? AT_EMPTY_PATH : 0,
+            STATX_BASIC_STATS | STATX_BTIME, &st) != 0 ||
+      !S_ISREG(st.stx_mode)) {
+    return false;
+  }
+  id = {st.stx_ino, 0};
+  if (st.stx_mask & STATX_BTIME) {
+    id.btime_nsec =
+        int64_t{st.stx_btime.tv_sec} * 1'000'000'000 + st.stx_btime.tv_nsec;
+  }
+  return true;
+#else
+  return false;
+#endif /* STATX_BTIME */
+}
+
+/** The name of a tablespace that follows from its path. */
+std::string default_space_name(const Directory &dir, const std::string &file) {
+  const auto pos = dir.path.rfind('/');
+  auto name = pos == std::string::npos ? dir.path : dir.path.substr(pos + 1);
+  name.push_back('/');
+  return name.append(file, 0, file.size() - 4);
+}
+
+/** Place of a file in the map. */
+struct Place {
+  space_id_t space_id;
+  uint32_t dir;
+  uint32_t file;
+};
+
+/** A map with what is needed to look things up in it. */
+struct Image {
+  Content content;
+  /** All files, sorted by ID. */
+  std::vector<Place> by_id;
+  std::vector<std::vector<uint32_t>> children;
+
+  size_t n_files() const { return by_id.size(); }
+
+  const Directory &dir(const Place &place) const {
+    return content.dirs[place.dir];
+  }
+
+  const File &file(const Place &place) const {
+    return content.dirs[place.dir].files[place.file];
+  }
+
+  /** @return the file of an ID, or nullptr */
+  const Place *find(space_id_t space_id) const {
+    const auto it = std::lower_bound(
+        by_id.begin(), by_id.end(), space_id,
+        [](const Place &place, space_id_t id) { return place.space_id < id; });
+
+    return it == by_id.end() || it->space_id != space_id ? nullptr : &*it;
+  }
+
+  void make_index() {
+    children.resize(content.dirs.size());
+    for (uint32_t d = 0; d < content.dirs.size(); ++d) {
+      const auto &dir = content.dirs[d];
+      if (dir.parent != d) {
+        children[dir.parent].push_back(d);
+      }
+      for (uint32_t f = 0; f < dir.files.size(); ++f) {
+        by_id.push_back({dir.files[f].space_id, d, f});
+      }
+    }
+    std::sort(by_id.begin(), by_id.end(), [](const Place &a, const Place &b) {
+      return a.space_id < b.space_id;
+    });
+  }
+};
+
+/** Protects s_image and s_stop. Until start() the start-up thread changes them
+alone; later only the thread that writes the map changes s_image, so that it
+reads it without. No other latch is requested under it. */
+std::mutex s_mutex;
+Roots s_roots;
+std::unique_ptr<Image> s_image;
+
+/** Protects s_forgotten. No other latch is requested under it. */
+std::mutex s_forgotten_mutex;
+/** Tablespaces that were dropped since the map was written. */
+std::unordered_set<space_id_t> s_forgotten;
+
+/** True during the scan of the start-up. */
+bool s_is_scanning = false;
+/** True if looking for unlisted files is allowed. */
+bool s_can_find = false;
+/** For each directory of the map: was it not listed? Bytes, since several
+threads write them. */
+std::vector<uint8_t> s_is_skipped;
+/** True if the temporary file of the map's session is still there: the server
+that wrote the map was the last to run, and ended without a shutdown. */
+bool s_is_temp_file_same = false;
+/** Why there is no map, or a remark. */
+std::string s_reason;
+std::atomic_size_t s_n_trusted{0};
+/** Directories that were listed, and how many of them would be worth to be
+trusted next time. A root is listed at most starts, since the server makes files
+there. */
+std::atomic_size_t s_n_listed{0};
+std::atomic_size_t s_n_listed_again{0};
+std::atomic_size_t s_n_matched{0};
+std::atomic_size_t s_n_unknown{0};
+std::atomic_bool s_has_collision{false};
+/** True if all files were as in the map. */
+bool s_is_complete = false;
+/** True if the map in the file is right, but for its session. */
+bool s_is_file_right = false;
+/** True if the dictionary was in order at this start. */
+bool s_is_clean = false;
+std::atomic_bool s_is_lazy{false};
+
+/** Counts DDL on files. */
+std::atomic<uint64_t> s_ddl_seq{1};
+/** Value of s_ddl_seq when the map was written. */
+uint64_t s_written_seq = 0;
+std::atomic<int64_t> s_last_ddl_nsec{0};
+std::condition_variable s_wakeup;
+std::atomic_bool s_stop{false};
+bool s_is_started = false;
+/** True if the redo log will not grow any more. */
+bool s_is_shutdown = false;
+/** Held while the file of the map is written or removed. No other latch is
+requested under it. */
+std::mutex s_file_mutex;
+IB_thread s_thread;
+IB_thread s_verify_thread;
+/** IDs of the files whose headers were not read at start-up. */
+std::vector<space_id_t> s_unverified;
+
+/** Split a path into root and the rest.
+@param[in]   path    path
+@param[in]   is_abs  true to compare with the absolute paths of the roots
+@param[out]  root    number of the root
+@param[out]  rest    the rest, without slash at its ends
+@return false if it is not under a root */
+bool split_root(std::string_view path, bool is_abs, uint32_t &root,
+                std::string_view &rest) {
+  for (root = 0; root < s_roots.size(); ++root) {
+    const auto &prefix = is_abs ? s_roots[root].second : s_roots[root].first;
+
+    if (path.substr(0, prefix.size()) == prefix) {
+      rest = path.substr(prefix.size());
+      while (!rest.empty() && rest.front() == '/') rest.remove_prefix(1);
+      while (!rest.empty() && rest.back() == '/') rest.remove_suffix(1);
+      return true;
+    }
+  }
+  return false;
+}
+
+/** Split the path of an open file into root and the rest. A relative path is
+relative to the data directory, which is the first root.
+@param[in]   path  path
+@param[out]  root  number of the root
+@param[out]  rest  the rest
+@return false if it is not under a root */
+bool split_path(std::string_view path, uint32_t &root, std::string_view &rest) {
+  if (split_root(path, false, root, rest) ||
+      split_root(path, true, root, rest)) {
+    return true;
+  }
+  root = 0;
+  rest = path;
+  return !s_roots.empty() && path.substr(0, 1) != "/" &&
+         path.find("..") == std::string_view::npos;
+}
+
+std::string dir_path(uint32_t root, const std::string &path) {
+  return s_roots[root].second + path;
+}
+
+std::string join(const std::string &dir, const std::string &name) {
+  return dir.empty() || dir.back() == '/' ? dir + name : dir + '/' + name;
+}
+
+std::string make_config() {
+  std::ostringstream out;
+
+  out << MYSQL_VERSION_ID << ' ' << srv_page_size << '\n';
+  for (const auto &root : s_roots) {
+    out << root.first << '\n' << root.second << '\n';
+  }
+  return out.str();
+}
+
+std::string map_path(const char *name) {
+  std::string path{MySQL_datadir_path.path()};
+  return join(path, name);
+}
+
+/** Read the map. @return the reason why there is none, or nullptr */
+const char *read_map() {
+  const int fd = ::open(map_path(MAP_NAME).c_str(), O_RDONLY | O_CLOEXEC);
+
+  if (fd < 0) {
+    return "there is none";
+  }
+  const auto guard = create_scope_guard([fd]() { close(fd); });
+
+  struct stat st;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 0 ||
+      uint64_t(st.st_size) > MAX_MAP_BYTES) {
+    return "it is not a file of reasonable size";
+  }
+
+  std::string bytes(st.st_size, '\0');
+  size_t n = 0;
+  while (n < bytes.size()) {
+    const auto got = ::pread(fd, bytes.data() + n, bytes.size() - n, n);
+    if (got <= 0) {
+      return "it cannot be read";
+    }
+    n += got;
+  }
+
+  auto image = std::make_unique<Image>();
+  if (bytes.size() > sizeof MAGIC &&
+      bytes.compare(0, sizeof MAGIC - 1, MAGIC, sizeof MAGIC - 1) == 0 &&
+      bytes[sizeof MAGIC - 1] != MAGIC[sizeof MAGIC - 1]) {
+    return "it has the format of another version";
+  }
+  if (!decode(bytes, image->content)) {
+    return "it is damaged";
+  }
+  if (image->content.config != make_config()) {
+    return "version, page size or directories are different";
+  }
+  image->make_index();
+  s_image = std::move(image);
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_coarse(const Dir_identity &id) {
+  constexpr int64_t SEC = 1'000'000'000;
+  return id.mtime_nsec % SEC == 0 && id.ctime_nsec % SEC == 0;
+}
+
+bool is_old_partition(std::string_view name) {
+  const auto pos = std::min(name.find("#P#"), name.find("#p#"));
+
+  return pos != std::string_view::npos &&
+         std::any_of(name.begin() + pos, name.end(),
+                     [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+bool is_racy(const Dir_identity &id, int64_t now) {
+  return std::max(id.mtime_nsec, id.ctime_nsec) > now - RACY_NSEC;
+}
+
+namespace {
+
+/** The header, decoded. */
+struct Header {
+  uint64_t n_body;
+  uint32_t body_crc;
+  Session session;
+};
+
+std::string make_header(uint64_t n_body, uint32_t body_crc,
+                        const Session &session) {
+  Out out;
+  out.m_bytes.assign(MAGIC, sizeof MAGIC);
+  out.num<8>(n_body);
+  out.num<4>(body_crc);
+  out.num<8>(session.end_lsn);
+  out.num<8>(session.temp_file.ino);
+  out.num<8>(session.temp_file.btime_nsec);
+  out.num<4>(checksum(out.m_bytes));
+  ut_a(out.m_bytes.size() == HEADER_BYTES);
+  return out.m_bytes;
+}
+
+bool parse_header(std::string_view bytes, Header &header) {
+  if (bytes.size() < HEADER_BYTES ||
+      memcmp(bytes.data(), MAGIC, sizeof MAGIC) != 0) {
+    return false;
+  }
+
+  In in(bytes.substr(sizeof MAGIC, HEADER_BYTES - sizeof MAGIC));
+  header.n_body = in.num<8>();
+  header.body_crc = in.num<4>();
+  header.session.end_lsn = in.num<8>();
+  header.session.temp_file.ino = in.num<8>();
+  header.session.temp_file.btime_nsec = in.num<8>();
+  return in.num<4>() == checksum(bytes.substr(0, HEADER_BYTES - 4));
+}
+
+}  // namespace
+
+std::string encode(const Content &content) {
+  Out body;
+
+  body.str(content.config);
+  body.num<1>(content.is_clean);
+  body.str(content.temp_path);
+  body.num<4>(content.undo.size());
+  for (const auto &undo : content.undo) {
+    body.num<4>(undo.first);
+    body.str(undo.second);
+  }
+  body.num<4>(content.dirs.size());
+  for (const auto &dir : content.dirs) {
+    body.num<4>(dir.root);
+    body.str(dir.path);
+    body.num<8>(dir.identity.dev);
+    body.num<8>(dir.identity.ino);
+    body.num<8>(dir.identity.mtime_nsec);
+    body.num<8>(dir.identity.ctime_nsec);
+    body.num<1>(dir.is_trusted);
+    body.num<4>(dir.parent);
+    body.num<4>(dir.files.size());
+    for (const auto &file : dir.files) {
+      body.str(file.name);
+      body.num<8>(file.identity.ino);
+      body.num<8>(file.identity.btime_nsec);
+      body.num<4>(file.space_id);
+      body.num<4>(file.flags);
+      body.str(file.space_name);
+    }
+  }
+
+  return make_header(body.m_bytes.size(), checksum(body.m_bytes),
+                     content.session) +
+         body.m_bytes;
+}
+
+bool set_session(std::string &header, const Session &session) {
+  Header old;
+
+  if (!parse_header(header, old)) {
+    return false;
+  }
+  header = make_header(old.n_body, old.body_crc, session);
+  return true;
+}
+
+bool decode(std::string_view bytes, Content &content) {
+  Header header;
+
+  if (!parse_header(bytes, header)) {
+    return false;
+  }
+
+  const auto body = bytes.substr(HEADER_BYTES);
+
+  if (header.n_body != body.size() || header.body_crc != checksum(body)) {
+    return false;
+  }
+
+  In in(body);
+  content = Content();
+  content.session = header.session;
+  content.config = in.str();
+  const auto is_clean = in.num<1>();
+  content.is_clean = is_clean == 1;
+  content.temp_path = in.str();
+  if (is_clean > 1) {
+    return false;
+  }
+
+  for (auto n = in.num<4>(); n > 0 && !in.is_bad(); --n) {
+    const uint32_t no = in.num<4>();
+    content.undo.emplace_back(no, in.str());
+  }
+
+  const auto n_dirs = in.num<4>();
+  if (in.is_bad() || n_dirs > in.left() / MIN_DIR_BYTES) {
+    return false;
+  }
+  content.dirs.resize(n_dirs);
+
+  std::vector<space_id_t> ids;
+
+  for (uint32_t d = 0; d < n_dirs; ++d) {
+    auto &dir = content.dirs[d];
+    dir.root = in.num<4>();
+    dir.path = in.str();
+    dir.identity.dev = in.num<8>();
+    dir.identity.ino = in.num<8>();
+    dir.identity.mtime_nsec = in.num<8>();
+    dir.identity.ctime_nsec = in.num<8>();
+    const auto is_trusted = in.num<1>();
+    dir.is_trusted = is_trusted == 1;
+    dir.parent = in.num<4>();
+    const auto n_files = in.num<4>();
+
+    /* A path sorts behind that of its parent. */
+    if (in.is_bad() || is_trusted > 1 || n_files > in.left() / MIN_FILE_BYTES ||
+        (dir.path.empty() ? dir.parent != d : dir.parent >= d) ||
+        content.dirs[dir.parent].root != dir.root) {
+      return false;
+    }
+    if (d > 0) {
+      const auto &last = content.dirs[d - 1];
+      if (std::tie(last.root, last.path) >= std::tie(dir.root, dir.path)) {
+        return false;
+      }
+    }
+
+    dir.files.resize(n_files);
+    const File *last_file = nullptr;
+
+    for (auto &file : dir.files) {
+      file.name = in.str();
+      file.identity.ino = in.num<8>();
+      file.identity.btime_nsec = in.num<8>();
+      file.space_id = in.num<4>();
+      file.flags = in.num<4>();
+      file.space_name = in.str();
+
+      if (in.is_bad() || file.name.size() <= 4 ||
+          (last_file != nullptr && last_file->name >= file.name) ||
+          file.space_id == 0 || file.space_id == SPACE_UNKNOWN) {
+        return false;
+      }
+      ids.push_back(file.space_id);
+      last_file = &file;
+    }
+  }
+
+  std::sort(ids.begin(), ids.end());
+  return in.is_at_end() &&
+         std::adjacent_find(ids.begin(), ids.end()) == ids.end();
+}
+
+int64_t find_dir(const Content &content, uint32_t root, std::string_view path) {
+  const auto it = std::lower_bound(
+      content.dirs.begin(), content.dirs.end(), std::pair(root, path),
+      [](const Directory &dir, const auto &key) {
+        return std::pair<uint32_t, std::string_view>(dir.root, dir.path) < key;
+      });
+
+  if (it == content.dirs.end() || it->root != root || it->path != path) {
+    return -1;
+  }
+  return it - content.dirs.begin();
+}
+
+const File *find_file(const Directory &dir, std::string_view name) {
+  const auto it = std::lower_bound(
+      dir.files.begin(), dir.files.end(), name,
+      [](const File &file, std::string_view key) { return file.name < key; });
+
+  return it == dir.files.end() || it->name != name ? nullptr : &*it;
+}
+
+namespace {
+
+/** Asked by the parallel walk. */
+bool skip(const std::string &path, std::vector<std::string> &dirs) {
+  return skip_directory(
+      path, true, [&dirs](const std::string &dir) { dirs.push_back(dir); });
+}
+
+}  // namespace
+
+void begin_scan(Roots roots) {
+  s_roots = std::move(roots);
+  s_is_scanning = s_can_find = false;
+  s_is_complete = s_is_temp_file_same = false;
+  s_n_matched = s_n_unknown = s_n_trusted = 0;
+  s_n_listed = s_n_listed_again = 0;
+  s_is_skipped.clear();
+  s_image.reset();
+  tablespace_scan::g_skip = nullptr;
+
+  if (!g_enabled) {
+    return;
+  }
+  /* After a collision the scan is repeated without the map. */
+  if (s_has_collision) {
+    g_status = {0, 0, "REJECTED", 0, 0};
+    return;
+  }
+  if (srv_force_recovery > 0) {
+    g_status.state = "NOT USED";
+    s_reason = "innodb_force_recovery is set";
+  } else if (const char *reason = read_map()) {
+    g_status.state = "NONE";
+    s_reason = reason;
+  } else {
+    File_identity temp_file;
+    const auto &content = s_image->content;
+
+    s_is_temp_file_same =
+        file_identity(AT_FDCWD, content.temp_path, temp_file) &&
+        content.session.temp_file.is_same(temp_file);
+
+    g_status.state = "USED";
+    s_is_skipped.resize(content.dirs.size());
+    s_is_scanning = s_can_find = true;
+    tablespace_scan::g_skip = skip;
+    return;
+  }
+
+  ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << s_reason;
+}
+
+bool skip_directory(const std::string &path, bool is_recursive,
+                    const std::function<void(const std::string &)> &push_dir) {
+  uint32_t root;
+  std::string_view rest;
+
+  if (!s_is_scanning || !is_recursive || !split_root(path, true, root, rest)) {
+    return false;
+  }
+
+  const auto d = find_dir(s_image->content, root, rest);
+  Dir_identity id;
+
+  if (d < 0 || !s_image->content.dirs[d].is_trusted ||
+      !dir_identity(path, id) || id != s_image->content.dirs[d].identity) {
+    ++s_n_listed;
+    if (d >= 0 && !rest.empty() && !s_image->content.dirs[d].files.empty()) {
+      ++s_n_listed_again;
+    }
+    return false;
+  }
+
+  s_is_skipped[d] = true;
+  s_n_trusted += s_image->content.dirs[d].files.size();
+
+  for (const auto child : s_image->children[d]) {
+    push_dir(dir_path(root, s_image->content.dirs[child].path));
+  }
+  return true;
+}
+
+space_id_t known_space_id(const std::string &path) {
+  uint32_t root;
+  std::string_view rest;
+
+  if (!s_is_scanning || Fil_path::is_undo_tablespace_name(path)) {
+    return SPACE_UNKNOWN;
+  }
+
+  if (split_root(path, false, root, rest)) {
+    const auto pos = rest.rfind('/');
+    const auto dir_rest =
+        pos == std::string::npos ? std::string_view{} : rest.substr(0, pos);
+    const auto name = pos == std::string::npos ? rest : rest.substr(pos + 1);
+    const auto d = find_dir(s_image->content, root, dir_rest);
+    const File *file =
+        d < 0 ? nullptr : find_file(s_image->content.dirs[d], name);
+    File_identity id;
+
+    if (file != nullptr && file_identity(AT_FDCWD, path, id) &&
+        file->identity.is_same(id)) {
+      auto &dir = s_image->content.dirs[d];
+      dir.files[file - dir.files.data()].is_same = true;
+      ++s_n_matched;
+      return file->space_id;
+    }
+  }
+
+  ++s_n_unknown;
+  return SPACE_UNKNOWN;
+}
+
+void note_space_id(space_id_t space_id) {
+  if (!s_is_scanning) {
+    return;
+  }
+  const auto place = s_image->find(space_id);
+
+  if (place != nullptr && s_is_skipped[place->dir]) {
+    s_has_collision = true;
+  }
+}
+
+bool end_scan() {
+  if (!s_is_scanning) {
+    return false;
+  }
+  s_is_scanning = false;
+  tablespace_scan::g_skip = nullptr;
+
+  if (s_has_collision) {
+    ib::info(ER_IB_MSG_383) << "Tablespace map not used: a file has the ID of"
+                            << " a file that was not read; reading all";
+    return true;
+  }
+
+  const size_t n_known = s_n_trusted + s_n_matched;
+
+  g_status.files_trusted = n_known;
+  g_status.directories_changed = s_n_listed;
+  s_is_complete = s_n_unknown == 0 && n_known == s_image->n_files();
+
+  ib::info(ER_IB_MSG_383) << "Tablespace map: " << n_known << " of "
+                          << s_image->n_files() << " files are as they were; "
+                          << s_n_listed << " directories were listed and "
+                          << s_n_unknown << " headers read";
+  return false;
+}
+
+namespace {
+
+bool is_forgotten(space_id_t space_id) {
+  const std::lock_guard guard(s_forgotten_mutex);
+  return s_forgotten.count(space_id) != 0;
+}
+
+}  // namespace
+
+bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
+  if (!s_can_find || is_forgotten(space_id)) {
+    return false;
+  }
+  const auto place = s_image->find(space_id);
+
+  if (place == nullptr || !s_is_skipped[place->dir]) {
+    return false;
+  }
+  const auto &dir = s_image->dir(*place);
+
+  root = dir.root;
+  path = join(dir.path, s_image->file(*place).name);
+  return true;
+}
+
+void forget(space_id_t space_id) {
+  if (g_enabled) {
+    const std::lock_guard guard(s_forgotten_mutex);
+    s_forgotten.insert(space_id);
+  }
+}
+
+void end_recovery() { s_can_find = false; }
+
+namespace {
+
+/** @return why the dictionary has to be read in full, or nullptr */
+const char *why_not_lazy() {
+  if (!s_is_complete) {
+    return "files have changed";
+  }
+  if (!s_image->content.is_clean) {
+    return "it was not known to agree with the files";
+  }
+  if (!srv_redo_log) {
+    return "the redo log is disabled";
+  }
+  /* Whatever a server does to the dictionary, it makes the redo log longer; and
+  it makes a new temporary file before that. */
+  if (log_sys->recovered_lsn != s_image->content.session.end_lsn &&
+      !s_is_temp_file_same) {
+    return "another server may have changed it";
+  }
+  if (!ibuf_is_empty()) {
+    return "the change buffer is not empty";
+  }
+  if (!s_forgotten.empty()) {
+    return "the redo log drops tablespaces";
+  }
+
+  bool has_ddl = false;
+
+  trx_sys_mutex_enter();
+  for (const auto trx : trx_sys->rw_trx_list) {
+    has_ddl = has_ddl || trx->ddl_operation;
+  }
+  trx_sys_mutex_exit();
+
+  if (!has_ddl) {
+    DDL_Log_Table ddl_log;
+    DDL_Records records;
+
+    has_ddl = ddl_log.search_all(records) != DB_SUCCESS || !records.empty();
+    for (auto record : records) {
+      ut::delete_(record);
+    }
+  }
+  return has_ddl ? "DDL was under way" : nullptr;
+}
+
+/** Collect the names of the tablespaces that the start needs.
+@param[out]  names  IDs (numbers, for undo) and names
+@return false if that cannot be found out */
+bool needed_names(std::map<std::string, space_id_t> &names) {
+  std::unordered_set<uint32_t> undo_nums;
+
+  for (const auto &undo : s_image->content.undo) {
+    names[undo.second] = undo.first;
+    undo_nums.insert(undo.first);
+  }
+
+  bool is_good = true;
+
+  undo::spaces->s_lock();
+  for (const auto space : undo::spaces->m_spaces) {
+    is_good = is_good && undo_nums.erase(space->num()) == 1;
+  }
+  undo::spaces->s_unlock();
+
+  if (!is_good || !undo_nums.empty()) {
+    return false;
+  }
+
+  const auto add = [&](const Place &place) {
+    const auto &dir = s_image->dir(place);
+    const auto &file = s_image->file(place);
+
+    names[file.space_name.empty() ? default_space_name(dir, file.name)
+                                  : file.space_name] = file.space_id;
+  };
+
+  for (const auto &place : s_image->by_id) {
+    const auto flags = s_image->file(place).flags;
+
+    if (fsp_is_shared_tablespace(flags) || FSP_FLAGS_GET_ENCRYPTION(flags)) {
+      add(place);
+    }
+  }
+
+  /* What recovery has opened. */
+  const dberr_t err = Fil_iterator::for_each_file([&](fil_node_t *node) {
+    const auto id = node->space->id;
+
+    if (fsp_is_ibd_tablespace(id)) {
+      const auto place = s_image->find(id);
+
+      if (place == nullptr) {
+        is_good = false;
+      } else {
+        add(*place);
+      }
+    }
+    return DB_SUCCESS;
+  });
+
+  return is_good && err == DB_SUCCESS;
+}
+
+}  // namespace
+
+bool fetch_tablespaces(dd::cache::Dictionary_client *client,
+                       std::vector<const dd::Tablespace *> *tablespaces) {
+  if (s_image == nullptr || !s_can_find) {
+    return false;
+  }
+
+  const char *reason = why_not_lazy();
+  std::map<std::string, space_id_t> names;
+  std::vector<const dd::Tablespace *> found;
+
+  if (reason == nullptr && !needed_names(names)) {
+    reason = "tablespaces are not those of the map";
+  }
+
+  for (auto it = names.begin(); reason == nullptr && it != names.end(); ++it) {
+    const dd::Tablespace *space = nullptr;
+    space_id_t space_id;
+
+    if (client->acquire(dd::String_type(it->first.c_str()), &space) ||
+        space == nullptr ||
+        space->se_private_data().get(dd_space_key_strings[DD_SPACE_ID],
+                                     &space_id) ||
+        (fsp_is_undo_tablespace(space_id) ? undo::id2num(space_id)
+                                          : space_id) != it->second) {
+      reason = "a tablespace has another name";
+    }
+    found.push_back(space);
+  }
+
+  if (reason != nullptr) {
+    /* The threads of the validation look all files up. */
+    for (const auto &place : s_image->by_id) {
+      (void)fil_space_id_was_scanned(place.space_id);
+    }
+    s_can_find = false;
+    ib::info(ER_IB_MSG_383)
+        << "Tablespace map: the dictionary is read in full: " << reason;
+    return false;
+  }
+
+  space_id_t max_id = 0;
+  for (const auto &place : s_image->by_id) {
+    if (!dict_sys_t::is_reserved(place.space_id)) {
+      max_id = std::max(max_id, place.space_id);
+    }
+  }
+  fil_set_max_space_id_if_bigger(max_id);
+
+  for (const auto &name : names) {
+    (void)fil_space_id_was_scanned(name.second);
+  }
+  s_can_find = false;
+
+  tablespaces->insert(tablespaces->end(), found.begin(), found.end());
+  s_is_lazy = true;
+  ib::info(ER_IB_MSG_383) << "Tablespace map: " << found.size()
+                          << " tablespaces are read from the dictionary, the"
+                          << " others when they are used";
+  return true;
+}
+
+bool is_lazy() { return s_is_lazy; }
+
+void note_validation(bool is_clean) { s_is_clean = is_clean; }
+
+namespace {
+
+/** Read ID and flags of a tablespace file.
+@param[in]   path      file name
+@param[out]  space_id  the ID
+@param[out]  flags     the flags
+@param[out]  identity  of the file that was read
+@return false if the header is not plain */
+bool read_header(const std::string &path, space_id_t &space_id, uint32_t &flags,
+                 File_identity &identity) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+
+  if (fd < 0) {
+    return false;
+  }
+  const auto guard = create_scope_guard([fd]() { close(fd); });
+
+#ifdef POSIX_FADV_RANDOM
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+#endif /* POSIX_FADV_RANDOM */
+
+  byte buf[64];
+  static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= sizeof buf);
+
+  if (::pread(fd, buf, sizeof buf, 0) != ssize_t{sizeof buf} ||
+      !file_identity(fd, "", identity)) {
+    return false;
+  }
+  space_id = mach_read_from_4(buf + FIL_PAGE_SPACE_ID);
+  flags = mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_FLAGS);
+
+  return space_id != 0 && space_id != SPACE_UNKNOWN &&
+         space_id == mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_ID);
+}
+
+}  // namespace
+
+namespace {
+
+/** Find the path of a tablespace in the current map.
+@param[in]   space_id  tablespace ID
+@param[out]  path      path
+@param[out]  name      name of the tablespace
+@return false if it is not there, or was dropped */
+bool find_path(space_id_t space_id, std::string &path, std::string &name) {
+  if (is_forgotten(space_id)) {
+    return false;
+  }
+
+  const std::lock_guard guard(s_mutex);
+  const auto place = s_image->find(space_id);
+
+  if (place == nullptr) {
+    return false;
+  }
+  const auto &dir = s_image->dir(*place);
+  const auto &file = s_image->file(*place);
+
+  path = s_roots[dir.root].first + join(dir.path, file.name);
+  name = file.space_name.empty() ? default_space_name(dir, file.name)
+                                 : file.space_name;
+  return true;
+}
+
+/** Read a header and compare it with the map.
+@param[in]  space_id  tablespace ID */
+void verify(space_id_t space_id) {
+  const auto seq = s_ddl_seq.load();
+  std::string path;
+  std::string name;
+  space_id_t header_id = SPACE_UNKNOWN;
+  uint32_t flags;
+  File_identity identity;
+
+  if (!find_path(space_id, path, name)) {
+    return;
+  }
+
+  const bool is_good = read_header(path, header_id, flags, identity) &&
+                       header_id == space_id && fsp_flags_is_valid(flags);
+
+  ++g_status.files_verified;
+
+  /* During DDL on any file, it need not be the one that is in the map. Such a
+  file is left to those who open it. */
+  if (!is_good && s_ddl_seq == seq) {
+    ++g_status.files_differing;
+    ib::warn(ER_IB_MSG_383)
+        << "Tablespace map: file '" << path << "' was taken for tablespace "
+        << space_id << ", name '" << name << "', and was changed in place: "
+        << (header_id == SPACE_UNKNOWN
+                ? std::string("it has no plain header")
+                : "its header has the ID " + std::to_string(header_id));
+  }
+}
+
+/** Read the headers that were not read at start-up. */
+void verify_all() {
+  /** How often the rate is looked at. */
+  constexpr auto TICK = std::chrono::milliseconds(100);
+  double budget = 0;
+
+  for (size_t i = 0; i < s_unverified.size();) {
+    {
+      std::unique_lock lock(s_mutex);
+      if (s_wakeup.wait_for(lock, TICK, []() { return s_stop.load(); })) {
+        return;
+      }
+    }
+    for (budget += g_verify_rate / 10.0;
+         budget >= 1 && i < s_unverified.size() && !s_stop; --budget) {
+      verify(s_unverified[i++]);
+    }
+    if (g_verify_rate == 0) {
+      budget = 0;
+    }
+  }
+
+  s_unverified.clear();
+  s_unverified.shrink_to_fit();
+
+  ib::info(ER_IB_MSG_383) << "Tablespace map: " << g_status.files_verified
+                          << " headers were read after startup, "
+                          << g_status.files_differing << " were different";
+}
+
+}  // namespace
+
+void open(space_id_t space_id) {
+  if (!s_is_lazy || !fsp_is_ibd_tablespace(space_id)) {
+    return;
+  }
+
+  std::string path;
+  std::string name;
+
+  if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
+      !find_path(space_id, path, name)) {
+    return;
+  }
+
+  /* As clone does: no other thread opens tables meanwhile. */
+  IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
+
+  space_id_t header_id;
+  uint32_t flags;
+  File_identity identity;
+
+  if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
+      !read_header(path, header_id, flags, identity) || header_id != space_id ||
+      !fsp_flags_is_valid(flags)) {
+    return;
+  }
+  (void)fil_ibd_open(false, FIL_TYPE_TABLESPACE, space_id, flags, name.c_str(),
+                     path.c_str(), false, false);
+}
+
+void open(const char *space_name) {
+  if (!s_is_lazy) {
+    return;
+  }
+
+  const std::string_view name{space_name};
+  space_id_t space_id = SPACE_UNKNOWN;
+  {
+    const std::lock_guard guard(s_mutex);
+    const auto pos = name.find('/');
+
+    if (pos == std::string_view::npos) {
+      return;
+    }
+    const auto d = find_dir(s_image->content, 0, name.substr(0, pos));
+    const File *file =
+        d < 0 ? nullptr
+              : find_file(s_image->content.dirs[d],
+                          std::string(name.substr(pos + 1)) + dot_ext[IBD]);
+
+    if (file != nullptr) {
+      space_id = file->space_id;
+    }
+  }
+  if (space_id != SPACE_UNKNOWN) {
+    open(space_id);
+  }
+}
+
+void note_ddl(space_id_t space_id, bool is_dropped) {
+  /* Undo tablespaces are not looked up in the map. */
+  if (!g_enabled || !fsp_is_ibd_tablespace(space_id)) {
+    return;
+  }
+  if (is_dropped) {
+    forget(space_id);
+  }
+  s_last_ddl_nsec = now_nsec();
+  ++s_ddl_seq;
+}
+
+namespace {
+
+/** @return what the map says of this server */
+Session make_session() {
+  Session session;
+
+  if (!srv_redo_log) {
+    return session;
+  }
+  if (s_is_shutdown) {
+    session.end_lsn = log_get_lsn(*log_sys);
+  } else {
+    (void)file_identity(AT_FDCWD, srv_tmp_space.first_datafile()->filepath(),
+                        session.temp_file);
+  }
+  return session;
+}
+
+/** Make a rename or removal of the map durable. */
+void sync_data_directory() {
+  const int fd =
+      ::open(MySQL_datadir_path.path().c_str(), O_RDONLY | O_DIRECTORY);
+
+  if (fd >= 0) {
+    (void)fsync(fd);
+    close(fd);
+  }
+}
+
+/** A tablespace that the server has an object of. */
+struct Space {
+  space_id_t id;
+  uint32_t flags;
+  std::string name;
+  bool is_seen;
+};
+
+/** Makes a new map. */
+class Writer {
+ public:
+  /** Collect what is there. */
+  void collect();
+
+  /** Write it. @return true if the file is in place */
+  bool write();
+
+  Image m_image;
+
+  /** True if a directory may be trusted as soon as it has grown older. */
+  bool m_is_racy{false};
+
+ private:
+  void collect_spaces();
+  void walk(uint32_t root, const std::string &path, uint32_t depth);
+  bool carry_over(const Directory &old, Directory &dir);
+  void list(const std::string &phys, const Directory *old, Directory &dir,
+            std::vector<std::string> &children);
+  std::string key(uint32_t root, const std::string &path) const {
+    return std::to_string(root) + ':' + path;
+  }
+
+  /** What was dropped, as known when collect() began; what is dropped later
+  counts as DDL, and this map is thrown away. */
+  std::unordered_set<space_id_t> m_forgotten;
+  std::unordered_map<std::string, Space> m_spaces;
+  std::unordered_set<space_id_t> m_open_ids;
+  std::unordered_set<space_id_t> m_found_ids;
+};
+
+/** Deeper nesting is not looked into: its tablespaces are then missing, which
+makes the map one that is not clean. */
+constexpr uint32_t MAX_DEPTH = 64;
+
+void Writer::collect_spaces() {
+  const dberr_t err = Fil_iterator::for_each_file([this](fil_node_t *node) {
+    const auto space = node->space;
+
+    if (fsp_is_undo_tablespace(space->id)) {
+      m_image.content.undo.emplace_back(undo::id2num(space->id), space->name);
+    } else if (fsp_is_ibd_tablespace(space->id) && !space->is_deleted() &&
+               space->purpose == FIL_TYPE_TABLESPACE) {
+      uint32_t root;
+      std::string_view rest;
+
+      m_open_ids.insert(space->id);
+      if (split_path(node->name, root, rest)) {
+        m_spaces[key(root, std::string(rest))] = {space->id, space->flags,
+                                                  space->name, false};
+      } else {
+        /* Not in a known directory; each start warns of that. */
+        m_image.content.is_clean = false;
+      }
+    }
+    return DB_SUCCESS;
+  });
+
+  if (err != DB_SUCCESS) {
+    m_image.content.is_clean = false;
+  }
+}
+
+bool Writer::carry_over(const Directory &old, Directory &dir) {
+  dir.files = old.files;
+
+  for (auto &file : dir.files) {
+    if (m_forgotten.count(file.space_id) != 0) {
+      return false;
+    }
+    const auto it = m_spaces.find(key(dir.root, join(dir.path, file.name)));
+
+    if (it == m_spaces.end()) {
+      if (m_open_ids.count(file.space_id) != 0) {
+        return false;
+      }
+      continue;
+    }
+    if (it->second.id != file.space_id) {
+      return false;
+    }
+    file.flags = it->second.flags;
+    file.space_name = it->second.name == default_space_name(dir, file.name)
+                          ? std::string{}
+                          : it->second.name;
+  }
+  return true;
+}
+
+void Writer::list(const std::string &phys, const Directory *old, Directory &dir,
+                  std::vector<std::string> &children) {
+  DIR *stream = opendir(phys.c_str());
+
+  dir.files.clear();
+  if (stream == nullptr) {
+    dir.is_trusted = false;
+    return;
+  }
+  const auto guard = create_scope_guard([stream]() { closedir(stream); });
+
+  while (const auto *entry = readdir(stream)) {
+    const std::string name = entry->d_name;
+    const std::string path = join(phys, name);
+
+    if (name == "." || name == "..") {
+      continue;
+    }
+
+    struct stat st;
+
+    /* What a link points to may change unseen. The walk says that it skips
+    hidden files, and renames old partitions. */
+    if (lstat(path.c_str(), &st) != 0 || name[0] == '.' ||
+        !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) ||
+        is_old_partition(name)) {
+      dir.is_trusted = false;
+    }
+    if (name[0] == '.') {
+      continue;
+    }
+    if (stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) {
+      children.push_back(name);
+      continue;
+    }
+    if (!Fil_path::has_suffix(IBD, name) || name.size() <= 4) {
+      if (Fil_path::is_undo_tablespace_name(path)) {
+        /* Undo tablespaces change their ID when they are truncated. */
+        dir.is_trusted = false;
+      }
+      continue;
+    }
+    if (st.st_dev != dir.identity.dev) {
+      /* A file that is mounted here. */
+      dir.is_trusted = false;
+    }
+
+    File file;
+    file.name = name;
+
+    const auto it = m_spaces.find(key(dir.root, join(dir.path, name)));
+    const File *known = old == nullptr ? nullptr : find_file(*old, name);
+
+    if (known != nullptr && m_forgotten.count(known->space_id) != 0) {
+      known = nullptr;
+    }
+    if (known != nullptr && it != m_spaces.end() &&
+        it->second.id != known->space_id) {
+      known = nullptr;
+    }
+
+    if (known != nullptr && file_identity(AT_FDCWD, path, file.identity) &&
+        known->identity.is_same(file.identity)) {
+      file.space_id = known->space_id;
+      file.flags = known->flags;
+      file.space_name = known->space_name;
+    } else if (it == m_spaces.end() ||
+               !read_header(path, file.space_id, file.flags, file.identity) ||
+               file.space_id != it->second.id) {
+      /* Not a tablespace of this server, or not the file that it uses: for
+      import, perhaps, which gives it another ID. */
+      dir.is_trusted = false;
+      continue;
+    }
+
+    if (it != m_spaces.end()) {
+      file.flags = it->second.flags;
+      file.space_name = it->second.name == default_space_name(dir, name)
+                            ? std::string{}
+                            : it->second.name;
+    }
+    dir.files.push_back(std::move(file));
+  }
+
+  std::sort(dir.files.begin(), dir.files.end(),
+            [](const File &a, const File &b) { return a.name < b.name; });
+}
+
+void Writer::walk(uint32_t root, const std::string &path, uint32_t depth) {
+  const std::string phys = dir_path(root, path);
+  Directory dir{root, path, {}, true, 0, {}};
+  std::vector<std::string> children;
+
+  if (depth > MAX_DEPTH || !dir_identity(phys, dir.identity)) {
+    return;
+  }
+
+  const auto old_no =
+      s_image == nullptr ? -1 : find_dir(s_image->content, root, path);
+  const Directory *old = old_no < 0 ? nullptr : &s_image->content.dirs[old_no];
+
+  const bool is_too_young = is_racy(dir.identity, now_nsec());
+
+  dir.is_trusted = !is_coarse(dir.identity);
+
+  if (!is_too_young && old != nullptr && old->is_trusted &&
+      old->identity == dir.identity && carry_over(*old, dir)) {
+    for (const auto child : s_image->children[old_no]) {
+      const auto &child_path = s_image->content.dirs[child].path;
+      const auto pos = child_path.rfind('/');
+      children.push_back(pos == std::string::npos ? child_path
+                                                  : child_path.substr(pos + 1));
+    }
+  } else {
+    list(phys, old, dir, children);
+
+    Dir_identity after;
+    if (!dir_identity(phys, after) || after != dir.identity || is_too_young) {
+      /* One that is not trusted for other reasons need not be looked at
+      again. */
+      m_is_racy = m_is_racy || dir.is_trusted;
+      dir.is_trusted = false;
+    }
+  }
+
+  for (const auto &file : dir.files) {
+    if (!m_found_ids.insert(file.space_id).second) {
+      /* Two files with one ID: leave it to the scan. */
+      m_image.content.is_clean = false;
+      dir.is_trusted = false;
+    }
+    const auto it = m_spaces.find(key(root, join(path, file.name)));
+    if (it != m_spaces.end()) {
+      it->second.is_seen = true;
+    }
+  }
+
+  m_image.content.dirs.push_back(std::move(dir));
+
+  for (const auto &child : children) {
+    walk(root, join(path, child), depth + 1);
+  }
+}
+
+void Writer::collect() {
+  auto &content = m_image.content;
+
+  {
+    const std::lock_guard guard(s_forgotten_mutex);
+    m_forgotten = s_forgotten;
+  }
+  content.config = make_config();
+  content.is_clean = s_is_clean;
+  content.temp_path = srv_tmp_space.first_datafile()->filepath();
+  content.session = make_session();
+  collect_spaces();
+
+  for (uint32_t root = 0; root < s_roots.size(); ++root) {
+    walk(root, "", 0);
+  }
+
+  std::sort(content.dirs.begin(), content.dirs.end(),
+            [](const Directory &a, const Directory &b) {
+              return std::tie(a.root, a.path) < std::tie(b.root, b.path);
+            });
+
+  for (uint32_t d = 0; d < content.dirs.size(); ++d) {
+    auto &dir = content.dirs[d];
+    const auto pos = dir.path.rfind('/');
+    const auto parent =
+        find_dir(content, dir.root,
+                 pos == std::string::npos ? "" : dir.path.substr(0, pos));
+    dir.parent = parent < 0 ? d : parent;
+  }
+
+  for (const auto &space : m_spaces) {
+    if (!space.second.is_seen) {
+      content.is_clean = false;
+    }
+  }
+
+  /* A file that was there and that nobody dropped. */
+  if (s_image != nullptr) {
+    for (const auto &place : s_image->by_id) {
+      if (m_found_ids.count(place.space_id) == 0 &&
+          m_forgotten.count(place.space_id) == 0) {
+        content.is_clean = false;
+        break;
+      }
+    }
+  }
+  std::sort(content.undo.begin(), content.undo.end());
+}
+
+bool Writer::write() {
+  /* The dictionary may be ahead of the redo log now. */
+  if (!srv_redo_log) {
+    m_image.content.session = Session();
+  }
+
+  const std::string bytes = encode(m_image.content);
+  Content check;
+
+  /* What cannot be read must not be written. */
+  if (bytes.size() > MAX_MAP_BYTES || !decode(bytes, check)) {
+    return false;
+  }
+
+  const std::string temp = map_path(TEMP_NAME);
+  const int fd = ::open(temp.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                        S_IRUSR | S_IWUSR | S_IRGRP);
+  if (fd < 0) {
+    return false;
+  }
+
+  DBUG_EXECUTE_IF("tablespace_map_crash_before_write", DBUG_SUICIDE(););
+
+  bool is_good = true;
+  for (size_t n = 0; is_good && n < bytes.size();) {
+    const auto done = ::write(fd, bytes.data() + n, bytes.size() - n);
+    is_good = done > 0;
+    n += is_good ? done : 0;
+  }
+
+  DBUG_EXECUTE_IF("tablespace_map_crash_before_fsync", DBUG_SUICIDE(););
+  is_good = is_good && fsync(fd) == 0;
+  is_good = close(fd) == 0 && is_good;
+
+  DBUG_EXECUTE_IF("tablespace_map_crash_before_rename", DBUG_SUICIDE(););
+  is_good = is_good && rename(temp.c_str(), map_path(MAP_NAME).c_str()) == 0;
+
+  if (!is_good) {
+    (void)unlink(temp.c_str());
+    return false;
+  }
+
+  DBUG_EXECUTE_IF("tablespace_map_crash_before_dir_fsync", DBUG_SUICIDE(););
+  sync_data_directory();
+  return true;
+}
+
+/** Write the session into the header of the map, which is as it should be
+otherwise. If that is torn, the next start has no map.
+@return true if it was written */
+bool write_session() {
+  const int fd = ::open(map_path(MAP_NAME).c_str(), O_RDWR | O_CLOEXEC);
+
+  if (fd < 0) {
+    return false;
+  }
+  const auto guard = create_scope_guard([fd]() { close(fd); });
+
+  std::string header(HEADER_BYTES, '\0');
+  const auto n_bytes = static_cast<ssize_t>(HEADER_BYTES);
+
+  return ::pread(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
+         set_session(header, make_session()) &&
+         ::pwrite(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
+         fdatasync(fd) == 0;
+}
+
+/** Make and write a map, and use it from now on. Only the thread that writes
+the map may call it, or the last thread at shutdown.
+@param[out]  is_racy  true if a later map can trust more
+@return true if it was written */
+bool write_map(bool &is_racy) {
+  const auto seq = s_ddl_seq.load();
+  Writer writer;
+
+  writer.collect();
+  is_racy = writer.m_is_racy;
+
+  {
+    const std::lock_guard guard(s_file_mutex);
+
+    if (s_ddl_seq != seq || !writer.write()) {
+      return false;
+    }
+  }
+  writer.m_image.make_index();
+  {
+    const std::lock_guard guard(s_forgotten_mutex);
+    for (auto it = s_forgotten.begin(); it != s_forgotten.end();) {
+      it = writer.m_image.find(*it) == nullptr ? s_forgotten.erase(it) : ++it;
+    }
+  }
+  auto image = std::make_unique<Image>(std::move(writer.m_image));
+  {
+    const std::lock_guard guard(s_mutex);
+    s_image.swap(image);
+  }
+  s_written_seq = seq;
+  return true;
+}
+
+/** The times of the thread that writes the map. */
+constexpr int64_t QUIET_NSEC = 3'000'000'000;
+constexpr int64_t POLL_NSEC = 500'000'000;
+constexpr int64_t BACKOFF = 50;
+constexpr int MAX_RACY_WRITES = 3;
+
+void run() {
+  int64_t next_nsec = 0;
+  int n_racy = 0;
+  bool has_warned = false;
+
+  if (s_is_file_right && !write_session()) {
+    s_written_seq = 0;
+  }
+
+  for (;;) {
+    {
+      std::unique_lock lock(s_mutex);
+      s_wakeup.wait_for(lock, std::chrono::nanoseconds(POLL_NSEC),
+                        []() { return s_stop.load(); });
+      if (s_stop) {
+        return;
+      }
+    }
+
+    const bool is_dirty = s_written_seq != s_ddl_seq;
+    const auto now = now_nsec();
+
+    if ((!is_dirty && (n_racy == 0 || n_racy > MAX_RACY_WRITES)) ||
+        std::abs(now - s_last_ddl_nsec) < QUIET_NSEC || now < next_nsec) {
+      continue;
+    }
+
+    const auto start = std::chrono::steady_clock::now();
+    const auto seq = s_ddl_seq.load();
+    bool is_racy = false;
+
+    if (!write_map(is_racy) && seq == s_ddl_seq) {
+      if (!has_warned) {
+        ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
+                                << map_path(TEMP_NAME) << "'";
+        has_warned = true;
+      }
+      next_nsec = now + 60 * QUIET_NSEC;
+      continue;
+    }
+    n_racy = is_racy ? (is_dirty ? 1 : n_racy + 1) : 0;
+
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::steady_clock::now() - start);
+    next_nsec = now_nsec() + std::max(QUIET_NSEC, BACKOFF * took.count());
+  }
+}
+
+}  // namespace
+
+void start() {
+  end_recovery();
+
+  if (!g_enabled || srv_read_only_mode || srv_force_recovery > 0) {
+    return;
+  }
+  if (s_image == nullptr) {
+    s_image = std::make_unique<Image>();
+  } else if (s_is_lazy && s_is_clean &&
+             s_image->content.temp_path ==
+                 srv_tmp_space.first_datafile()->filepath()) {
+    s_is_file_right = true;
+    if (s_n_listed_again == 0) {
+      s_written_seq = s_ddl_seq;
+    }
+  }
+
+  for (const auto &place : s_image->by_id) {
+    if (s_is_skipped[place.dir] || s_image->file(place).is_same) {
+      s_unverified.push_back(place.space_id);
+    }
+  }
+
+  s_is_started = true;
+  s_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, run);
+  s_thread.start();
+  s_verify_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 1, verify_all);
+  s_verify_thread.start();
+}
+
+void before_import() {
+  if (!s_is_started) {
+    return;
+  }
+  ++s_ddl_seq;
+
+  const std::lock_guard guard(s_file_mutex);
+  (void)unlink(map_path(MAP_NAME).c_str());
+  sync_data_directory();
+}
+
+void shutdown() {
+  if (!s_is_started) {
+    return;
+  }
+  s_is_started = false;
+  s_is_shutdown = true;
+  {
+    const std::lock_guard guard(s_mutex);
+    s_stop = true;
+  }
+  s_wakeup.notify_all();
+  s_thread.join();
+  s_verify_thread.join();
+
+  bool is_racy;
+
+  if (!(s_written_seq == s_ddl_seq && write_session()) && !write_map(is_racy)) {
+    ib::warn(ER_IB_MSG_383) << "Tablespace map was not written";
+  }
+}
+
+}  // namespace tablespace_map
