@@ -44,6 +44,11 @@ PHASES = (
 """
 
 
+def in_order(phases: Iterable[str]) -> list[str]:
+    """The phases without repetition, in the order of a start; what is not a phase comes last."""
+    return sorted(dict.fromkeys(phases), key=lambda name: (*PHASES, name).index(name))
+
+
 @dataclass(frozen=True)
 class LogLine:
     """One line; `time` is seconds since the epoch: the server's own, or when it was seen."""

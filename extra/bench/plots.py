@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.logs import PHASES
+from bench.logs import PHASES, in_order
 from bench.report import good, groups, in_words, phase_medians
 from bench.results import Document, Run
 from bench.stats import Summary
@@ -117,7 +117,7 @@ def _lines(
 def _stack(rows: dict[str, dict[str, float]], unit: str) -> str:
     """Horizontal bars, each made of named parts."""
     figure, axes = _figure(1.2 + BAR_IN * len(rows))
-    names = list(dict.fromkeys(name for parts in rows.values() for name in parts))
+    names = in_order(name for parts in rows.values() for name in parts)
     left = [0.0] * len(rows)
     for place, name in enumerate(names):
         widths = [parts.get(name, 0.0) for parts in rows.values()]

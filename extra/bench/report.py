@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
+from bench.logs import in_order
 from bench.results import Document, Run
 from bench.stats import Summary, ratio, summarize
 
@@ -231,7 +232,7 @@ def _times(layout: Layout, value: Summary | None, base: Summary | None) -> float
 
 def phase_medians(runs: Sequence[Run]) -> dict[str, float]:
     """Median of each phase over the runs that count, in seconds."""
-    names = list(dict.fromkeys(name for run in runs for name in run.phases_s))
+    names = in_order(name for run in runs for name in run.phases_s)
     found = {}
     for name in names:
         value = summarize([r.phases_s[name] for r in runs if r.ok and name in r.phases_s])
@@ -241,7 +242,7 @@ def phase_medians(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _phases(caption: str, runs: Sequence[Run], differing: list[str]) -> Grid:
-    phases = list(dict.fromkeys(name for run in runs for name in run.phases_s))
+    phases = in_order(name for run in runs for name in run.phases_s)
     rows = []
     for parameters, subject, chosen in groups(runs):
         medians = phase_medians(chosen)

@@ -86,3 +86,8 @@ def test_errors_and_the_x_plugin() -> None:
     assert logs.errors([error, plugin]) == ["Multiple files found"]
     assert not logs.is_ready(plugin)
     assert logs.parse_line("Version: '10.11'", 0.0) is None
+
+
+def test_phases_of_several_starts_stand_in_order() -> None:
+    """Stock's log says nothing of the listing where files are few, and stock comes first."""
+    assert logs.in_order(["boot", "check", "other", "boot", "listing", "check"]) == ["boot", "listing", "check", "other"]
