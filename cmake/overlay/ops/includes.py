@@ -10,9 +10,7 @@ from ..source import CppSource
 from .base import LINE, Inputs, Side, Spot, lay_out, operation
 
 
-@operation({"header": LINE}, "header")
-def after_include(source: CppSource, inputs: Inputs) -> list[Spot]:
-    """Insert lines after the line that includes `header`, named without quotes."""
+def _beside_include(source: CppSource, inputs: Inputs, side: Side) -> list[Spot]:
     header = re.escape(inputs["header"])
     wanted = re.compile(rf'\s*#\s*include\s*["<]{header}[">]'.encode())
     spots = []
@@ -20,9 +18,24 @@ def after_include(source: CppSource, inputs: Inputs) -> list[Spot]:
         if wanted.match(source.data, start, end) and not source.view.is_dead(start):
             text = lay_out(source, start, inputs["text"], b"")
             anchor = f"#include {inputs['header']}"
-            spots.append(
-                Spot(source.line_end(end), text, Side.AFTER, anchor, (0, len(source.data)))
-            )
+            offset = source.line_end(end) if side == Side.AFTER else source.line_start(start)
+            spots.append(Spot(offset, text, side, anchor, (0, len(source.data))))
     if not spots:
         raise LandingError(f"`{inputs['header']}` is not included")
     return spots
+
+
+@operation({"header": LINE}, "header")
+def after_include(source: CppSource, inputs: Inputs) -> list[Spot]:
+    """Insert lines after the line that includes `header`, named without quotes."""
+    return _beside_include(source, inputs, Side.AFTER)
+
+
+@operation({"header": LINE}, "header")
+def before_include(source: CppSource, inputs: Inputs) -> list[Spot]:
+    """Insert lines before the line that includes `header`, named without quotes.
+
+    For a header that sorts before all others of its block, or after the one that an earlier
+    feature has put there.
+    """
+    return _beside_include(source, inputs, Side.BEFORE)
