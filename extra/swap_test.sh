@@ -13,6 +13,8 @@ set -euo pipefail
 
 mysqld=$1 share=$2 root=$3 work=$4 rounds=$5
 data=$work/data
+# Rows of the table that every turn changes.
+ROWS=5000
 options=(--skip-networking)
 
 # What both servers say in any start, with the reason.
@@ -107,18 +109,37 @@ for round in $(seq "$rounds"); do
          TRUNCATE TABLE t.p$((round - 1)); DROP TABLE t.p$((round - 3))"
   fi
   if [ "$round" -gt 6 ]; then sql "DROP TABLE t.x$((round - 3))"; fi
+  # The table does not grow from turn to turn.
+  n=$(sql 'SELECT COUNT(*) FROM t.base')
+  [ "$n" -le "$ROWS" ] || sql "DELETE FROM t.base ORDER BY id DESC LIMIT $((n - ROWS))"
+  before=$(sql 'SELECT COUNT(*), SUM(n) FROM t.base')
+  # Each client changes rows of its own; with READ COMMITTED none has to wait for another, so that every
+  # error is one.
   loads=()
   for client in 1 2 3; do
-    (for i in $(seq 25); do echo "UPDATE t.base SET n = n + 1, s = RANDOM_BYTES(60) WHERE id % 97 = $((client * 13 + i)); INSERT INTO t.base (s, n) SELECT s, n FROM t.base WHERE id % 101 = $i;"; done |
-      chroot "$root" mysql --no-defaults --user=root --socket="$here/sock" --force) >/dev/null 2>&1 &
+    (
+      echo "SET SESSION transaction_isolation = 'READ-COMMITTED';"
+      for i in $(seq 25); do
+        echo "UPDATE t.base SET n = n + 1, s = RANDOM_BYTES(60) WHERE id % 97 = $((client * 25 + i));"
+        echo "INSERT INTO t.base (s, n) SELECT s, n FROM t.base WHERE id % 101 = $i AND id % 3 = $((client - 1));"
+      done
+    ) | chroot "$root" mysql --no-defaults --user=root --socket="$here/sock" >"$work/load.$client" 2>&1 &
     loads+=($!)
   done
-  wait "${loads[@]}" || true
+  for load in "${loads[@]}"; do
+    wait "$load" || die "round $round: the load on $who failed: $(cat "$work"/load.*)"
+  done
+  [ "$(sql 'SELECT COUNT(*), SUM(n) FROM t.base')" != "$before" ] || die "round $round: the load changed nothing"
   wanted=$(sums)
   # A transaction that is never committed must be gone afterwards, whoever rolls it back.
   { echo "BEGIN; UPDATE t.base SET n = -1; SELECT SLEEP(60);"; } | chroot "$root" mysql --no-defaults --user=root --socket="$here/sock" >/dev/null 2>&1 &
   open=$!
-  for _ in $(seq 100); do [ "$(sql "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_modified > 1000")" = 0 ] || break; sleep 0.1; done
+  for _ in $(seq 300); do
+    n=$(sql "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_modified > 1000")
+    [ "$n" = 0 ] || break
+    sleep 0.1
+  done
+  [ "$n" != 0 ] || die "round $round: there is no open transaction on $who"
   if [ $((round / 2 % 2)) -eq 0 ]; then
     kill -KILL "$server"
     wait "$server" 2>/dev/null || true
