@@ -7,6 +7,8 @@ shopt -s nullglob
 
 datadir=${REDSTART_DATADIR:-/var/lib/mysql}
 initdb=${REDSTART_INITDB:-/docker-entrypoint-initdb.d}
+# Belongs to the server's user; healthcheck.sh keeps its state there.
+run=${REDSTART_RUN:-/run/mysqld}
 socket=$datadir/.entrypoint.sock
 # Written while a first start is under way; a data directory that has it is not complete.
 unfinished=$datadir/.entrypoint-unfinished
@@ -136,7 +138,12 @@ main() {
     trap - EXIT
     exec "$@"
   fi
-  [ -d "$datadir" ] || die "there is no directory $datadir"
+  # A folder below a volume, which may hold lost+found.
+  [ -d "$datadir" ] || mkdir -m 700 "$datadir" 2>/dev/null ||
+    die "there is no directory $datadir, and user $(id -un) ($(id -u)) cannot make it"
+  [ -w "$run" ] || die "$run cannot be written by user $(id -un) ($(id -u)); the server's socket is to be there"
+  # The server has not answered since this start.
+  rm -f "$run/.answered"
   if [ -e "$unfinished" ]; then
     die "the first start in $datadir did not come to its end. Empty the directory and start again; nothing was changed now"
   fi

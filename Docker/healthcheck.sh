@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-# Healthy: the server answers, or it is still starting or recovering (process 1 is mysqld and has not
-# opened its port yet since it started). Unhealthy: it answered once and does not any more.
+# Healthy: the server answers, or it has not answered since the container started, because it still
+# starts or recovers. Unhealthy: it answered once and does not any more.
 set -u
 
-socket=${1:-/var/run/mysqld/mysqld.sock}
-state=${REDSTART_HEALTH_STATE:-/tmp/.redstart-answered}
+# Belongs to the server's user: nobody else can write there.
+run=${REDSTART_RUN:-/run/mysqld}
+# The entry point removes it.
+state=$run/.answered
 
 # Access denied is an answer: only the connection is asked for.
-if mysqladmin --no-defaults --socket="$socket" --connect-timeout=3 ping >/dev/null 2>&1; then
+if mysqladmin --no-defaults --socket="$run/mysqld.sock" --connect-timeout=3 ping >/dev/null 2>&1; then
   : >"$state"
   exit 0
 fi

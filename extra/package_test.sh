@@ -26,6 +26,8 @@ sql() { inside mysql --no-defaults --user=root --socket=/run/mysqld/mysqld.sock 
 
 clean_up() {
   [ -z "${server:-}" ] || kill -KILL "$server" 2>/dev/null || true
+  [ -z "${listener:-}" ] || kill "$listener" 2>/dev/null || true
+  umount "$root/var/lib/mysql" 2>/dev/null || true
   umount "$root/proc" 2>/dev/null || true
 }
 trap clean_up EXIT
@@ -60,6 +62,8 @@ expect_server() { case "$(sql 'SELECT VERSION()')" in *"$1"*) ;; *) die "not $1 
 installed() { [ "$(inside dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 # Bytes, owners and modes of everything in the data directory, to see that a refusal touched nothing.
 fingerprint() { (cd "$root/var/lib/mysql" && find . -printf '%p %u %m %s %T@\n' | sort && find . -type f -print0 | sort -z | xargs -0 cat | sha256sum) | sha256sum; }
+# Names of all files, with those aside that each start makes anew.
+state_files() { (cd "$root/var/lib/mysql" && find . -type f ! -path './#innodb_*' ! -name 'binlog*' ! -name '*.pid' ! -name 'ibtmp*' | sort); }
 
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
@@ -147,6 +151,45 @@ inside dpkg --configure -a >>"$tmp/apt.log" 2>&1 || die "dpkg --configure does n
 start
 expect_server redstart
 expect_data "the refusals"
+stop
+
+say "a port that is taken"
+before=$(state_files)
+python3 -c 'import socket, sys, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True); time.sleep(600)' >"$tmp/port" &
+listener=$!
+for _ in $(seq 100); do [ ! -s "$tmp/port" ] || break; sleep 0.1; done
+: >"$root/var/log/mysql/error.log"
+if inside setpriv --reuid=mysql --regid=mysql --init-groups mysqld --port="$(cat "$tmp/port")" >>"$tmp/mysqld.log" 2>&1; then die "a server started on a port that is taken"; fi
+grep -q "Do you already have another server running on port" "$root/var/log/mysql/error.log" || die "no clear message about the port"
+kill "$listener"
+listener=
+[ "$(state_files)" = "$before" ] || die "files came or went: $(state_files)"
+start
+expect_data "the port that was taken"
+stop
+
+say "a setting that the server does not know, and the way on"
+printf '[mysqld]\ninnodb_no_such_setting = 1\n' >"$root/etc/mysql/redstart.conf.d/wrong.cnf"
+before=$(fingerprint)
+if apt install --reinstall "${ours[@]}"; then die "the packages took a wrong setting"; fi
+grep -q 'does not accept its configuration' "$tmp/apt.log" || die "no clear message about the setting"
+[ "$(fingerprint)" = "$before" ] || die "the refusal changed data"
+rm "$root/etc/mysql/redstart.conf.d/wrong.cnf"
+inside dpkg --configure -a >>"$tmp/apt.log" 2>&1 || die "dpkg --configure does not go on after the setting was corrected"
+
+say "a file system without room for a new database"
+apt purge redstart-server redstart-server-core redstart-client-core || die "purge failed"
+mount -t tmpfs -o size=50m,mode=700 tmpfs "$root/var/lib/mysql"
+inside chown mysql:mysql /var/lib/mysql
+if apt install "${ours[@]}"; then die "the packages made a database in 50 MB"; fi
+grep -q 'a new database needs' "$tmp/apt.log" || die "no clear message about the room"
+[ -z "$(ls -A "$root/var/lib/mysql")" ] || die "something was left in the full file system"
+umount "$root/var/lib/mysql"
+inside dpkg --configure -a >>"$tmp/apt.log" 2>&1 || die "dpkg --configure does not go on after there was room"
+start
+expect_server redstart
+expect_data "the full file system"
 stop
 
 say "passed"

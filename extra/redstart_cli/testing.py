@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ RELEASE = "release"
 UNIT_TIMEOUT_SEC = 600
 _PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests", "extra/differential/tests")
 _BENCH_FOLDER = "extra/bench/e2e"
+_DROPIN_FOLDER = "extra/dropin"
+_REPLICATION_TARGETS = ("mysql", "mysqldump", "mysql_clone", "semisync_source", "semisync_replica", "group_replication")
 _PYTEST_NO_TESTS = 5
 SWAP_TURNS = 24
 DIFFERENTIAL_STATES = 20
@@ -208,6 +211,45 @@ class Tester:
         say(f"  {name}: {level.counts()}")
         return level
 
+    # config, replication, image
+
+    def config(self) -> Level:
+        """Help, checks, errors and persisting of each variable; the examples of docs/examples."""
+        self._build([*SERVER_TARGETS, "mysql"])
+        return self._pytest(f"{_DROPIN_FOLDER}/test_config.py", self._dropin_environment())
+
+    def drivers(self) -> Level:
+        """Drivers for Python, Node and Go from their registries."""
+        self._build([*SERVER_TARGETS, "mysql"])
+        return self._pytest(f"{_DROPIN_FOLDER}/test_clients.py", self._dropin_environment())
+
+    def replication(self) -> Level:
+        """Replication, clone and dumps between stock and this build, in both directions."""
+        self._build([*SERVER_TARGETS, *_REPLICATION_TARGETS])
+        bench = default_layout()
+        bench.make()
+        plugins = self._layout.preset(self._preset) / "plugin_output_directory"
+        environment = {"REDSTART_STOCK": str(stock_root(bench)), "REDSTART_PLUGINS": str(plugins)}
+        return self._pytest(f"{_DROPIN_FOLDER}/test_replication.py", self._dropin_environment() | environment)
+
+    def image(self) -> Level:
+        """The entry point and the health check of the image, with the built server."""
+        self._build([*SERVER_TARGETS, "mysql", "mysqladmin", "mysql_tzinfo_to_sql"])
+        # The path of a socket must be short.
+        work = Path(tempfile.mkdtemp(prefix="redstart-image."))
+        programs = self._layout.binary(self._preset, "mysqld").parent
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ.get('PATH', '')}"}
+        try:
+            script = self._layout.repo / "extra/entrypoint_test.sh"
+            return self._program("entry point", [script, self._layout.repo / "Docker", work], environment)
+        finally:
+            rmtree(work)
+
+    def _dropin_environment(self) -> dict[str, str]:
+        server = self._layout.binary(self._preset, "mysqld")
+        clients = {"REDSTART_MYSQL": str(server.parent / "mysql"), "REDSTART_CLIENTS": str(server.parent)}
+        return {"REDSTART_MYSQLD": str(server)} | clients
+
     # packages
 
     def packages(self) -> Level:
@@ -234,6 +276,32 @@ class Tester:
                 if root.exists():
                     remove_root(root)
         return level
+
+    # dockerfile
+
+    def dockerfile(self) -> Level:
+        """The steps of the Dockerfile in a root, and what its image starts; argument `all`: also the stage
+        that compiles, which is otherwise `./redstart package` here."""
+        if os.geteuid() != 0:
+            raise RedstartError("the test of the Dockerfile needs root (debootstrap, chroot)")
+        if self._arguments not in ([], ["all"]):
+            raise RedstartError(f"the test of the Dockerfile takes `all` or nothing, not {' '.join(self._arguments)}")
+        work = self._layout.build / "package/image"
+        repo = self._layout.repo
+        with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
+            arguments: list[str | Path] = [repo / "Docker/Dockerfile", repo, work, machine_mirror()]
+            if not self._arguments:
+                folder = self._layout.build / "package/tested"
+                package(self._layout, folder, self._version, self._checkout, 1)
+                arguments += ["--packages", folder]
+            try:
+                if work.exists():
+                    remove_root(work)
+                command = [sys.executable, "-m", "dropin.dockerfile", *arguments]
+                return self._program("Dockerfile", command, module_environment(repo))
+            finally:
+                if work.exists():
+                    remove_root(work)
 
     # swap
 
@@ -266,7 +334,7 @@ class Tester:
         """Map on, map off and stock on the same random data directories (extra/differential); arguments: its options."""
         self._build(SERVER_TARGETS)
         command: list[str | Path] = [
-            "--build", self._layout.preset(PRESET), "--work", self._output / "differential"
+            "--build", self._layout.preset(self._preset), "--work", self._output / "differential"
         ]
         if os.geteuid() == 0:
             bench = default_layout()
@@ -279,10 +347,12 @@ class Tester:
         code = run_module(self._layout.repo, "differential", *command, *arguments)
         return Level("differential", passed=1) if code == 0 else Level("differential", failed=1, failures=["see above"])
 
-    def _program(self, name: str, command: Sequence[str | Path]) -> Level:
+    def _program(
+        self, name: str, command: Sequence[str | Path], environment: dict[str, str] | None = None
+    ) -> Level:
         """One program as one test."""
         say(name)
-        code = subprocess.run(tied(command), stdin=subprocess.DEVNULL).returncode
+        code = subprocess.run(tied(command), env=environment, stdin=subprocess.DEVNULL).returncode
         return Level(name, passed=1) if code == 0 else Level(name, failed=1, failures=[name])
 
 
@@ -328,14 +398,19 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "bench": Tester.bench,
     "mtr": Tester.mtr,
     "regression": Tester.regression,
+    "config": Tester.config,
+    "image": Tester.image,
+    "replication": Tester.replication,
+    "drivers": Tester.drivers,
     "packages": Tester.packages,
+    "dockerfile": Tester.dockerfile,
     "swap": Tester.swap,
     "differential": Tester.differential,
 }
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
-# Needs root, the network and a minute for each root that it makes: only when asked for by name.
-NOT_IN_ALL = ("packages", "swap")
+# Need root, the network, a root of stock MySQL or minutes: only when asked for by name.
+NOT_IN_ALL = ("image", "replication", "drivers", "packages", "dockerfile", "swap")
 
 
 def run_levels(

@@ -1,0 +1,302 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Runs the steps of a Dockerfile in roots made by debootstrap, where there is no container engine.
+
+    python -m dropin.dockerfile DOCKERFILE CONTEXT WORK MIRROR [--packages DIR]
+
+Then it starts what the image would start, as its user, and tests that. With --packages the stage that
+compiles is not run; DIR stands for its /packages. Needs root. Knows only the instructions that the
+Dockerfile has; any other is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+START_LIMIT_SEC = 120
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+
+
+class DockerfileError(Exception):
+    """A step that failed or is not known."""
+
+
+def say(text: str) -> None:
+    print(f"dockerfile: {text}", flush=True)
+
+
+@dataclass
+class Stage:
+    """What the steps so far have made."""
+
+    base: str
+    name: str
+    steps: list[tuple[str, str]] = field(default_factory=list)
+    root: Path = Path()
+    folder: str = "/"
+    user: str = "root"
+    health: list[str] = field(default_factory=list)
+    entry_point: list[str] = field(default_factory=list)
+    command: list[str] = field(default_factory=list)
+
+
+def parse(text: str) -> list[Stage]:
+    """The stages and their steps."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    stages: list[Stage] = []
+    for line in re.sub(r"\\\n", " ", "\n".join(lines)).splitlines():
+        if not line.strip():
+            continue
+        name, _, rest = line.strip().partition(" ")
+        if name == "FROM":
+            words = rest.split()
+            stages.append(Stage(words[0], words[2] if len(words) == 3 and words[1] == "AS" else str(len(stages))))
+        elif stages:
+            stages[-1].steps.append((name, rest.strip()))
+        else:
+            raise DockerfileError(f"{name} before FROM")
+    return stages
+
+
+class Runner:
+    """Runs the stages of one Dockerfile."""
+
+    def __init__(self, context: Path, work: Path, mirror: str) -> None:
+        self._context, self._work, self._mirror = context, work, mirror
+        self._stages: dict[str, Stage] = {}
+        ignored = context / ".dockerignore"
+        lines = ignored.read_text().splitlines() if ignored.exists() else []
+        self._ignored = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+
+    def provide(self, stage: Stage, packages: Path) -> None:
+        """Take packages in place of what a stage would make."""
+        stage.root = self._work / stage.name
+        shutil.copytree(packages, stage.root / "packages")
+        self._stages[stage.name] = stage
+
+    def run(self, stage: Stage) -> None:
+        """Run all steps of a stage."""
+        match = re.fullmatch(r"debian:([a-z]+)-\d{8}-slim", stage.base)
+        if not match:
+            raise DockerfileError(f"{stage.base} is not debian:RELEASE-DATE-slim")
+        stage.root = self._work / stage.name
+        say(f"FROM {stage.base}: debootstrap {match[1]}")
+        self._call(["debootstrap", "--variant=minbase", match[1], str(stage.root), self._mirror])
+        shutil.copy("/etc/resolv.conf", stage.root / "etc/resolv.conf")
+        dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
+        settings = [line for line in dump.splitlines() if re.match(r"Acquire::.*(Check-|Proxy)", line)]
+        (stage.root / "etc/apt/apt.conf.d/90machine").write_text("\n".join(settings) + "\n")
+        self._call(["mount", "-t", "proc", "proc", str(stage.root / "proc")])
+        try:
+            for name, rest in stage.steps:
+                say(f"{name} {' '.join(rest.split())}")
+                self._step(stage, name, rest)
+        finally:
+            self._call(["umount", str(stage.root / "proc")])
+        self._stages[stage.name] = stage
+
+    def _step(self, stage: Stage, name: str, rest: str) -> None:
+        if name == "RUN":
+            self._call(inside(stage, ["sh", "-c", f"cd {shlex.quote(stage.folder)} && {rest}"]))
+        elif name == "COPY":
+            self._copy(stage, rest.split())
+        elif name == "WORKDIR":
+            stage.folder = rest
+            (stage.root / rest.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        elif name == "USER":
+            stage.user = rest
+        elif name == "HEALTHCHECK":
+            options, _, command = rest.partition("CMD ")
+            for option in options.split():
+                if not re.fullmatch(r"--(interval|timeout|retries)=\d+s?", option):
+                    raise DockerfileError(f"HEALTHCHECK {option}")
+            stage.health = json.loads(command)
+        elif name == "ENTRYPOINT":
+            stage.entry_point = json.loads(rest)
+        elif name == "CMD":
+            stage.command = json.loads(rest)
+        elif name not in ("VOLUME", "EXPOSE", "STOPSIGNAL"):
+            raise DockerfileError(f"{name} is not known here")
+
+    def _copy(self, stage: Stage, words: list[str]) -> None:
+        source = self._context
+        if words[0].startswith("--from="):
+            source = self._stages[words.pop(0).removeprefix("--from=")].root
+        *names, target = words
+        to = stage.root / (target if target.startswith("/") else f"{stage.folder}/{target}").lstrip("/")
+        found = [Path(p) for name in names for p in sorted(glob.glob(str(source / name.lstrip("/"))))]
+        if len(found) < len(names):
+            raise DockerfileError(f"COPY {' '.join(names)}: found only {len(found)}")
+        for path in found:
+            if path.is_dir():
+                ignored = self._ignored if path.samefile(self._context) else set()
+                shutil.copytree(path, to, dirs_exist_ok=True, symlinks=True, ignore=lambda folder, all_names, ignored=ignored, top=path: [n for n in all_names if Path(folder) == top and n in ignored])  # fmt: skip
+            elif target.endswith("/") or len(found) > 1:
+                to.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, to / path.name)
+            else:
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, to)
+
+    def _call(self, command: list[str]) -> None:
+        log = self._work / "steps.log"
+        with log.open("ab") as out:
+            code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
+        if code != 0:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+            raise DockerfileError(f"{' '.join(command[:6])} ... ended with {code}:\n{tail}")
+
+
+def inside(stage: Stage, command: list[str], environment: dict[str, str] | None = None) -> list[str]:
+    """The command as it would run in the image."""
+    variables = [f"{name}={value}" for name, value in {**_ENVIRONMENT, **(environment or {})}.items()]
+    user = [] if stage.user == "root" else ["setpriv", f"--reuid={stage.user}", f"--regid={stage.user}", "--init-groups"]
+    return ["chroot", str(stage.root), *user, "env", "-i", *variables, *command]
+
+
+class Container:
+    """What the image would start."""
+
+    def __init__(self, stage: Stage, work: Path) -> None:
+        self._stage, self._log = stage, work / "container.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, **environment: str) -> None:
+        command = inside(self._stage, [*self._stage.entry_point, *self._stage.command], environment)
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def health(self) -> tuple[int, str]:
+        result = subprocess.run(inside(self._stage, self._stage.health), capture_output=True, text=True)
+        return result.returncode, result.stdout.strip()
+
+    def await_healthy(self) -> None:
+        """Until the server has answered; it must not be unhealthy on the way."""
+        assert self._process
+        end = time.monotonic() + START_LIMIT_SEC
+        while True:
+            code, text = self.health()
+            check(code == 0, f"unhealthy while it starts: {text}", self._log)
+            if text == "":
+                return
+            check(text == "starting or recovering", f"health says {text}", self._log)
+            check(self._process.poll() is None and time.monotonic() < end, "the server does not start", self._log)
+            time.sleep(0.2)
+
+    def sql(self, statement: str) -> str:
+        command = ["mysql", "--user=root", "--batch", "--skip-column-names", "--execute", statement]
+        result = subprocess.run(inside(self._stage, command, {"MYSQL_PWD": "x"}), capture_output=True, text=True)
+        check(result.returncode == 0, f"{statement}: {result.stderr}", self._log)
+        return result.stdout.strip()
+
+    def end(self, how: signal.Signals) -> int:
+        assert self._process
+        self._process.send_signal(how)
+        code = self._process.wait(START_LIMIT_SEC)
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        if self._process:
+            self.end(signal.SIGKILL)
+
+
+def check(condition: bool, text: str, log: Path | None = None) -> None:
+    if not condition:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log and log.exists() else ""
+        raise DockerfileError(f"{text}\n{tail}")
+
+
+def test_image(stage: Stage, work: Path) -> None:
+    """The image as a user would run it."""
+    check(stage.user not in ("root", "0"), "the image runs as root")
+    for program in (stage.entry_point[0], stage.command[0], stage.health[0]):
+        command = inside(stage, ["sh", "-c", f"command -v {program}"])
+        check(subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0, f"{program} is not in the image")
+    check(not any((stage.root / "var/lib/mysql").iterdir()), "the image brings a database")
+    container = Container(stage, work)
+    try:
+        say("a first start")
+        check(container.health() == (0, "starting or recovering"), "unhealthy before it starts")
+        container.start(MYSQL_ROOT_PASSWORD="x", MYSQL_DATABASE="app")
+        container.await_healthy()
+        check("redstart" in container.sql("SELECT VERSION()"), "another server runs")
+        variables = container.sql("SELECT @@datadir, @@socket, @@secure_file_priv, @@skip_name_resolve")
+        wanted = "/var/lib/mysql/\t/run/mysqld/mysqld.sock\t/var/lib/mysql-files/\t1"
+        check(variables == wanted, f"my.cnf was not read: {variables}")
+        container.sql("CREATE TABLE app.t (i INT PRIMARY KEY); INSERT INTO app.t VALUES (1)")
+        say("killed, and started with a file in conf.d")
+        container.end(signal.SIGKILL)
+        check(container.health()[0] != 0, "a dead server is healthy")
+        (stage.root / "etc/mysql/conf.d/a.cnf").write_text("[mysqld]\ninnodb_startup_progress_interval = 7\n")
+        container.start()
+        container.await_healthy()
+        check(container.sql("SELECT i, @@innodb_startup_progress_interval FROM app.t") == "1\t7", "data or setting lost")
+        say("ended by SIGTERM")
+        check(container.end(signal.SIGTERM) == 0, "no clean end")
+        (stage.root / "etc/mysql/conf.d/a.cnf").unlink()
+    finally:
+        container.kill()
+
+
+def test_manifests(stage: Stage, folder: Path) -> None:
+    """compose.yaml and kubernetes.yaml say what the image has, and wait for a recovery."""
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())["services"]["db"]
+    check(compose["volumes"][0].endswith(":/var/lib/mysql"), "compose.yaml: the data has no volume")
+    check((folder / compose["build"]["context"] / compose["build"]["dockerfile"]).is_file(), "compose.yaml: dockerfile")
+    documents = list(yaml.safe_load_all((folder / "kubernetes.yaml").read_text()))
+    pod = next(d for d in documents if d["kind"] == "StatefulSet")["spec"]["template"]["spec"]
+    passwd = (stage.root / "etc/passwd").read_text()
+    check(f"mysql:x:{pod['securityContext']['runAsUser']}:" in passwd, "kubernetes.yaml: another user than the image's")
+    (server,) = pod["containers"]
+    check(server["image"] == compose["image"], "compose.yaml and kubernetes.yaml name different images")
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        program = server[probe]["exec"]["command"][0]
+        command = inside(stage, ["sh", "-c", f"command -v {program}"])
+        check(subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0, f"{probe}: no {program}")
+    start = server["startupProbe"]
+    check(start["periodSeconds"] * start["failureThreshold"] >= 24 * 3600, "startupProbe gives less than a day")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("dockerfile", "context", "work"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("mirror")
+    parser.add_argument("--packages", type=Path)
+    options = parser.parse_args()
+    work = options.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    check(not any(work.iterdir()), f"{work} is not empty")
+    check(os.geteuid() == 0, "needs root")
+    runner = Runner(options.context.resolve(), work, options.mirror)
+    stages = parse(options.dockerfile.read_text())
+    for stage in stages:
+        if options.packages and any("./redstart package" in rest for _, rest in stage.steps):
+            say(f"stage {stage.name} is not run: its /packages is {options.packages}")
+            runner.provide(stage, options.packages)
+        else:
+            runner.run(stage)
+    test_image(stages[-1], work)
+    test_manifests(stages[-1], options.dockerfile.resolve().parent)
+    say("passed")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DockerfileError as problem:
+        sys.exit(f"dockerfile: FAILED: {problem}")
