@@ -31,6 +31,7 @@ UNDO = "innodb_undo_read_ahead_pages"
 WAYS = "innodb_ddl_merge_ways"
 ON_THE_FLY = "innodb_ddl_merge_on_the_fly"
 DROP_CACHE = "innodb_ddl_merge_drop_cache"
+PROGRESS = "innodb_startup_progress_interval"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -42,6 +43,7 @@ STOCK_VALUES = {
     WAYS: "2",
     ON_THE_FLY: "OFF",
     DROP_CACHE: "ON",
+    PROGRESS: "0",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
