@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from differential.server import Binary, find_stock
+from differential.server import Binary, find_stock, with_keyring
 from differential.states import make_base, run_state
 
 
@@ -41,17 +41,22 @@ def main() -> int:
 
     work = arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
+    keyed = {
+        name: with_keyring(subjects[name], work / "keyed", arguments.build.resolve() / "plugin_output_directory")
+        for name in ("on", "off")
+    }
+    with_keys = {name: binary for name, binary in keyed.items() if binary is not None}
     base = work / "base"
     make_base(subjects["off"], bin_dir / "mysql", base)
 
     begin = time.monotonic()
-    counts = {"states": 0, "refused": 0, "in place": 0, "dictionary not read": 0, "differences": 0}
+    counts = {"states": 0, "refused": 0, "in place": 0, "encrypted": 0, "dictionary not read": 0, "differences": 0}
 
     def one(seed: int) -> dict[str, object] | None:
         if arguments.seconds and time.monotonic() - begin > arguments.seconds:
             return None
         directory = work / f"w{seed}"
-        report = run_state(seed, directory, base, bin_dir / "mysql", subjects)
+        report = run_state(seed, directory, base, bin_dir / "mysql", subjects, with_keys)
         if not (arguments.keep and report["difference"]):
             shutil.rmtree(directory, ignore_errors=True)
         return report
@@ -64,6 +69,7 @@ def main() -> int:
                 continue
             counts["states"] += 1
             counts["refused"] += report.get("starts") is False
+            counts["encrypted"] += bool(report["encrypted"])
             counts["in place"] += bool(report["in_place"])
             counts["dictionary not read"] += "lazy" in report.get("reads", [])
             if report["difference"]:
@@ -73,7 +79,8 @@ def main() -> int:
                 with arguments.json.open("a") as out:
                     out.write(json.dumps(report) + "\n")
 
-    shutil.rmtree(base, ignore_errors=True)
+    for directory in (base, work / "keyed"):
+        shutil.rmtree(directory, ignore_errors=True)
     print(", ".join(f"{name}: {number}" for name, number in counts.items()),
           f"servers: {' '.join(subjects)}, seeds from {arguments.seed}, {time.monotonic() - begin:.0f} s", sep="; ")
     return 1 if counts["differences"] or not counts["states"] else 0

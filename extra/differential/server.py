@@ -1,6 +1,7 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """Servers that the differential test starts, kills and asks."""
 
+import json
 import os
 import re
 import shutil
@@ -23,7 +24,9 @@ COMMON = [
 ]
 # What of the log depends on time, process, or the order of threads.
 NOISE = re.compile(r"^\S+ \d+ ")
-THREAD = re.compile(r"Thread# \d+ - ")
+THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+")
+# The client says where in its input an error was.
+AT_LINE = re.compile(r" at line \d+(?=: )")
 
 
 @dataclass
@@ -46,6 +49,27 @@ def find_stock(root: Path) -> Binary | None:
     return Binary("stock", [str(loader), "--library-path", ":".join(map(str, paths)), str(mysqld)],
                   ["--mysqlx=OFF", f"--lc-messages-dir={root}/usr/share/mysql", f"--basedir={root}/usr",
                    f"--plugin-dir={root}/usr/lib/mysql/plugin"])
+
+
+def with_keyring(binary: Binary, place: Path, plugins: Path) -> Binary | None:
+    """The same server beside a manifest that loads a keyring, which is configured in each data directory."""
+    component = plugins / "component_keyring_file.so"
+    if not component.exists():
+        return None
+    place.mkdir(parents=True, exist_ok=True)
+    mysqld = place / "mysqld"
+    if not mysqld.exists():
+        shutil.copy2(binary.command[0], mysqld)
+        shutil.copy2(component, place)
+        (place / "mysqld.my").write_text('{"components": "file://component_keyring_file"}')
+        (place / "component_keyring_file.cnf").write_text('{"read_local_config": true}')
+    options = [option for option in binary.options if not option.startswith("--plugin-dir")]
+    return Binary(binary.name, [str(mysqld)], [*options, f"--plugin-dir={place}"])
+
+
+def configure_keyring(home: Path) -> None:
+    """Say where the keys of a data directory are."""
+    (home / "data/component_keyring_file.cnf").write_text(json.dumps({"path": f"{home}/keyring", "read_only": False}))
 
 
 class Server:
@@ -100,6 +124,24 @@ class Server:
                               input=text, text=True, capture_output=True, timeout=QUERY_TIMEOUT_SEC, errors="replace")
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         return done.stdout + "".join(line + "\n" for line in errors)
+
+    def ask(self, queries: list[str]) -> list[str]:
+        """The answers to several queries, errors among them."""
+        text = "".join(f"SELECT '@@@{number}';\n{query};\n" for number, query in enumerate(queries))
+        command = [str(self.client), "--no-defaults", "-uroot", "-S", str(self.socket), "-N", "-B", "-f", "-n"]
+        try:
+            done = subprocess.run(command, input=text, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=QUERY_TIMEOUT_SEC, errors="replace")
+        except subprocess.TimeoutExpired:
+            return ["no answer"] * len(queries)
+        answers = [""] * len(queries)
+        number = -1
+        for line in done.stdout.splitlines():
+            if line.startswith("@@@"):
+                number = int(line[3:])
+            elif number >= 0:
+                answers[number] += AT_LINE.sub("", line) + "\n"
+        return answers
 
     def start_sql(self, text: str) -> subprocess.Popen:
         """Run statements in the background."""

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from differential.server import Binary, Server, copy, has_strace, initialise
+from differential.server import Binary, Server, configure_keyring, copy, has_strace, initialise
 
 SCHEMAS = ["a", "b", "c"]
 # Longer than the map's thread waits after DDL, and than a directory is too young to be trusted.
@@ -56,6 +56,8 @@ class State:
         # Files whose content was changed in place, which the map cannot see.
         self.in_place: set[str] = set()
         self.directories = [home / "ext1", home / "ext2"]
+        # Only with servers that have a keyring.
+        self.is_encrypted = False
         self.old: dict[Path, Path] = {}
 
     def note(self, text: str) -> None:
@@ -78,7 +80,8 @@ class State:
         schema = r.choice(SCHEMAS)
         kind = r.choice(["create"] * 5 + ["insert"] * 8 + ["rename", "swap", "truncate", "drop", "discard", "import",
                         "index", "rebuild", "partition", "general", "in_general", "rename_general", "directory",
-                        "fulltext", "undo", "add_partition", "move_general"])
+                        "fulltext", "undo", "add_partition", "move_general"]
+                       + ["encrypted"] * 8 * self.is_encrypted)
         new = f"{schema}.t{self.n_tables}"
         table = self.some_table()
         if kind in ("create", "partition", "in_general", "directory", "fulltext"):
@@ -127,6 +130,15 @@ class State:
             return f"CREATE TABLE {new} {self.columns()} DATA DIRECTORY='{self.home}/ext2';{self.insert(new)}"
         if kind == "fulltext":
             return f"CREATE TABLE {new} (id INT PRIMARY KEY, v VARCHAR(200), FULLTEXT (v));{self.insert(new)}"
+        if kind == "encrypted":
+            self.n_tables += 1
+            return r.choice([
+                f"CREATE TABLE {new} {self.columns()} ENCRYPTION='Y';{self.insert(new)}",
+                f"ALTER TABLE {table} ENCRYPTION='{r.choice('YN')}';",
+                f"CREATE TABLESPACE g{r.randrange(4)} ADD DATAFILE 'ge{r.randrange(4)}.ibd' ENCRYPTION='Y';",
+                f"ALTER TABLESPACE g{r.randrange(4)} ENCRYPTION='{r.choice('YN')}';",
+                "ALTER INSTANCE ROTATE INNODB MASTER KEY;",
+            ])
         return r.choice(["CREATE UNDO TABLESPACE u1 ADD DATAFILE 'u1.ibu';", "ALTER UNDO TABLESPACE u1 SET INACTIVE;",
                          "DROP UNDO TABLESPACE u1;"])
 
@@ -184,8 +196,8 @@ class State:
         call = "fsync" if point == "directory" else point
         pid = self.real_pid(server)
         strace = subprocess.Popen(
-            ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(pid), "-P", str(path), "-e", f"trace={call}",
-             "-e", f"inject={call}:signal=KILL"], stderr=subprocess.DEVNULL)
+            ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(pid), "-P", str(path), "-P", f"./{path.name}",
+             "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL"], stderr=subprocess.DEVNULL)
         time.sleep(0.3)
         server.sql(f"CREATE TABLE a.k{self.random.randrange(10**6)} {self.columns()};" + self.statements(3))
         try:
@@ -337,6 +349,8 @@ class State:
         """Make the state."""
         r = self.random
         copy(self.base, self.home)
+        if self.is_encrypted:
+            configure_keyring(self.home)
         ends = ["stop", "stop", "stop", "ddl", "ddl", "open", "open", "kill"]
         if has_strace():
             ends += ["openat", "write", "fsync", "rename", "directory"]
@@ -397,21 +411,23 @@ class State:
         ]
         r.shuffle(views)
         n_first = r.randrange(len(views) + 1)
-        for name, query in views[:n_first]:
-            facts[f"{turn} {name}"] = server.sql(query)
+        questions = [*views[:n_first]]
         for table in asked:
-            facts[f"{turn} rows of {table}"] = server.sql(
-                f"SELECT COUNT(*), SUM(CRC32(CONCAT(id, IFNULL(v, '')))) FROM {table}; SHOW CREATE TABLE {table};"
-                f" CHECK TABLE {table}")
-        for name, query in views[n_first:]:
-            facts[f"{turn} {name}"] = server.sql(query)
+            questions += [
+                (f"rows of {table}", f"SELECT COUNT(*), SUM(CRC32(CONCAT(id, IFNULL(v, '')))) FROM {table}"),
+                (f"definition of {table}", f"SHOW CREATE TABLE {table}"),
+                (f"check of {table}", f"CHECK TABLE {table}"),
+            ]
+        questions += views[n_first:]
         if turn == 1:
             for table in asked[:4]:
                 statement = r.choice([f"ALTER TABLE {table} ADD INDEX di (v)", f"TRUNCATE TABLE {table}",
                                       f"DROP TABLE {table}", f"RENAME TABLE {table} TO a.dr",
                                       f"ALTER TABLE {table} ENGINE=InnoDB", f"INSERT INTO {table} VALUES (-1, 'y')",
                                       f"ALTER TABLE {table} DISCARD TABLESPACE"])
-                facts[f"{turn} {statement}"] = server.sql(statement)
+                questions.append((statement, statement))
+        for (name, _), answer in zip(questions, server.ask([query for _, query in questions])):
+            facts[f"{turn} {name}"] = answer
         if server.binary.name == "on":
             result.states.append("lazy" if "others when they are used" in server.read_log() else "full")
 
@@ -437,12 +453,21 @@ class State:
         return not any(stem.split("#")[0] == table or stem.startswith("g") for stem in self.in_place)
 
 
-def run_state(seed: int, workdir: Path, base: Path, client: Path, subjects: dict[str, Binary]) -> dict[str, object]:
-    """Make a state, show it to all servers. Returns what there is to say about it."""
+def run_state(
+    seed: int, workdir: Path, base: Path, client: Path, subjects: dict[str, Binary], with_keys: dict[str, Binary]
+) -> dict[str, object]:
+    """Make a state, show it to all servers. Returns what there is to say about it.
+
+    Every fifth state has encrypted tablespaces, if there are servers with a keyring.
+    """
+    is_encrypted = bool(with_keys) and seed % 5 == 0
+    if is_encrypted:
+        subjects = with_keys
     home = workdir / "s"
     shutil.rmtree(workdir, ignore_errors=True)
     workdir.mkdir(parents=True)
     state = State(seed, home, base, client, subjects)
+    state.is_encrypted = is_encrypted
     report: dict[str, object] = {"seed": seed, "difference": None}
     try:
         state.make()
@@ -464,5 +489,6 @@ def run_state(seed: int, workdir: Path, base: Path, client: Path, subjects: dict
     except Exception as error:  # noqa: BLE001: whatever goes wrong is reported with its seed
         report["difference"] = f"{type(error).__name__}: {error}"
     report["in_place"] = bool(state.in_place)
+    report["encrypted"] = is_encrypted
     report["trace"] = state.trace
     return report

@@ -318,6 +318,8 @@ std::atomic<int64_t> s_last_ddl_nsec{0};
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
 bool s_is_started = false;
+/** True if a later map may know or trust more than the last one. */
+bool s_is_racy = false;
 /** True if the redo log will not grow any more. */
 bool s_is_shutdown = false;
 /** Held while the file of the map is written or removed. No other latch is
@@ -1000,6 +1002,16 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
 bool is_lazy() { return s_is_lazy; }
 
+size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
+  if (!g_enabled) {
+    return n_bytes;
+  }
+#ifdef POSIX_FADV_RANDOM
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+#endif /* POSIX_FADV_RANDOM */
+  return std::min<size_t>(n_bytes, srv_page_size);
+}
+
 void note_validation(bool is_clean) { s_is_clean = is_clean; }
 
 namespace {
@@ -1248,7 +1260,8 @@ class Writer {
 
   Image m_image;
 
-  /** True if a directory may be trusted as soon as it has grown older. */
+  /** True if a later map may know or trust more: a directory is too young, or a
+  file is not known. */
   bool m_is_racy{false};
 
  private:
@@ -1397,8 +1410,9 @@ void Writer::list(const std::string &phys, const Directory *old, Directory &dir,
                !read_header(path, file.space_id, file.flags, file.identity) ||
                file.space_id != it->second.id) {
       /* Not a tablespace of this server, or not the file that it uses: for
-      import, perhaps, which gives it another ID. */
+      import, perhaps, which gives it another ID; or it is just being made. */
       dir.is_trusted = false;
+      m_is_racy = true;
       continue;
     }
 
@@ -1590,14 +1604,13 @@ bool write_session() {
 
 /** Make and write a map, and use it from now on. Only the thread that writes
 the map may call it, or the last thread at shutdown.
-@param[out]  is_racy  true if a later map can trust more
 @return true if it was written */
-bool write_map(bool &is_racy) {
+bool write_map() {
   const auto seq = s_ddl_seq.load();
   Writer writer;
 
   writer.collect();
-  is_racy = writer.m_is_racy;
+  s_is_racy = writer.m_is_racy;
 
   {
     const std::lock_guard guard(s_file_mutex);
@@ -1622,16 +1635,36 @@ bool write_map(bool &is_racy) {
   return true;
 }
 
-/** The times of the thread that writes the map. */
-constexpr int64_t QUIET_NSEC = 3'000'000'000;
-constexpr int64_t POLL_NSEC = 500'000'000;
-constexpr int64_t BACKOFF = 50;
+/** The map is written when there was no DDL for this time, */
+constexpr int64_t QUIET_NSEC = 1'000'000'000;
+/** or when it has waited for that for this time. */
+constexpr int64_t MAX_WAIT_NSEC = 10'000'000'000;
+/** When a directory was too young to be trusted, the map is written again after
+this time, */
+constexpr int64_t OLDER_NSEC = RACY_NSEC + QUIET_NSEC;
+/** at most this many times. */
 constexpr int MAX_RACY_WRITES = 3;
+/** It is left alone for this many times of what it took to write it, */
+constexpr int64_t BACKOFF = 50;
+/** and for this time after it could not be written. */
+constexpr int64_t FAILED_NSEC = 180'000'000'000;
+/** How often to look. */
+constexpr int64_t POLL_NSEC = 500'000'000;
 
+/** Write the map when it is time to. Times are of the monotonic clock, except
+that of the last DDL. */
 void run() {
-  int64_t next_nsec = 0;
+  int64_t rest_until = 0;
+  int64_t dirty_since = 0;
+  int64_t last_write = 0;
   int n_racy = 0;
   bool has_warned = false;
+
+  const auto monotonic_nsec = []() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
 
   if (s_is_file_right && !write_session()) {
     s_written_seq = 0;
@@ -1640,39 +1673,47 @@ void run() {
   for (;;) {
     {
       std::unique_lock lock(s_mutex);
-      s_wakeup.wait_for(lock, std::chrono::nanoseconds(POLL_NSEC),
-                        []() { return s_stop.load(); });
-      if (s_stop) {
+      if (s_wakeup.wait_for(lock, std::chrono::nanoseconds(POLL_NSEC),
+                            []() { return s_stop.load(); })) {
         return;
       }
     }
 
     const bool is_dirty = s_written_seq != s_ddl_seq;
-    const auto now = now_nsec();
+    const auto now = monotonic_nsec();
 
-    if ((!is_dirty && (n_racy == 0 || n_racy > MAX_RACY_WRITES)) ||
-        std::abs(now - s_last_ddl_nsec) < QUIET_NSEC || now < next_nsec) {
+    if (!is_dirty) {
+      dirty_since = 0;
+    } else if (dirty_since == 0) {
+      dirty_since = now;
+    }
+
+    const bool is_quiet =
+        std::abs(now_nsec() - s_last_ddl_nsec) >= QUIET_NSEC ||
+        now - dirty_since >= MAX_WAIT_NSEC;
+    const bool is_older = n_racy > 0 && n_racy <= MAX_RACY_WRITES &&
+                          now - last_write >= OLDER_NSEC;
+
+    if (now < rest_until || !(is_dirty ? is_quiet : is_older)) {
       continue;
     }
 
-    const auto start = std::chrono::steady_clock::now();
     const auto seq = s_ddl_seq.load();
-    bool is_racy = false;
+    const bool is_written = write_map();
 
-    if (!write_map(is_racy) && seq == s_ddl_seq) {
+    last_write = monotonic_nsec();
+    rest_until = last_write + BACKOFF * (last_write - now);
+
+    if (is_written) {
+      n_racy = s_is_racy ? (is_dirty ? 1 : n_racy + 1) : 0;
+    } else if (seq == s_ddl_seq) {
       if (!has_warned) {
         ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
                                 << map_path(TEMP_NAME) << "'";
         has_warned = true;
       }
-      next_nsec = now + 60 * QUIET_NSEC;
-      continue;
+      rest_until = last_write + FAILED_NSEC;
     }
-    n_racy = is_racy ? (is_dirty ? 1 : n_racy + 1) : 0;
-
-    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::steady_clock::now() - start);
-    next_nsec = now_nsec() + std::max(QUIET_NSEC, BACKOFF * took.count());
   }
 }
 
@@ -1733,9 +1774,8 @@ void shutdown() {
   s_thread.join();
   s_verify_thread.join();
 
-  bool is_racy;
-
-  if (!(s_written_seq == s_ddl_seq && write_session()) && !write_map(is_racy)) {
+  if (!(s_written_seq == s_ddl_seq && !s_is_racy && write_session()) &&
+      !write_map()) {
     ib::warn(ER_IB_MSG_383) << "Tablespace map was not written";
   }
 }

@@ -271,6 +271,12 @@ others are known to be in order.
 @param[in]  is_clean  true if there was no difference at all */
 void note_validation(bool is_clean);
 
+/** Ask how much of a file is needed to validate its first page.
+@param[in]  fd       the file, open for this only
+@param[in]  n_bytes  what would be read without the map
+@return n_bytes or the page size */
+[[nodiscard]] size_t first_page_bytes(int fd, size_t n_bytes);
+
 /** Make the object of a tablespace that was left out at start-up. The caller
 must hold no latch.
 @param[in]  space_id  tablespace ID */
