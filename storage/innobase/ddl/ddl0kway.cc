@@ -40,6 +40,7 @@ Rules:
 #include <fcntl.h>
 #endif
 #include <cstdio>
+#include <numeric>
 
 #include "btr0load.h"
 #include "ddl0fts.h"
@@ -77,7 +78,7 @@ static constexpr size_t CACHED_FILES = 16;
 static constexpr uint64_t ROWS_PER_CHECK = 1024;
 
 /** Consumed bytes after which a long run is given back. */
-static constexpr uint64_t GIVE_BACK_BYTES = 1024 * 1024;
+static constexpr uint64_t GIVE_BACK_BYTES = 64 * 1024;
 
 Plan make_plan(const Shape &shape) {
   const auto n_files = std::max<size_t>(shape.m_n_files, 1);
@@ -114,6 +115,7 @@ Plan make_plan(const Shape &shape) {
          ++fan_in) {
       const auto passes = n_passes(shape.m_n_runs, leave, fan_in);
       double cost = load_cost;
+      double n_rewritten = 0;
 
       if (passes > 0) {
         /* What the first pass does not touch costs nothing in it. The more
@@ -124,13 +126,13 @@ Plan make_plan(const Shape &shape) {
         const auto first =
             static_cast<double>(excess + n_groups) / shape.m_n_runs;
 
-        cost += (first + static_cast<double>(passes - 1)) *
-                (read_cost(sort_memory, fan_in) + write_cost);
+        n_rewritten = first + static_cast<double>(passes - 1);
+        cost += n_rewritten * (read_cost(sort_memory, fan_in) + write_cost);
       }
 
       if (!found || cost < best.m_cost_bytes ||
           (cost == best.m_cost_bytes && passes < best.m_passes)) {
-        best = {fan_in, leave, passes, cost};
+        best = {fan_in, leave, passes, cost, n_rewritten};
         found = true;
       }
     }
@@ -165,7 +167,22 @@ static uint64_t available_bytes() {
   return kib * 1024;
 }
 
-bool after_read(size_t n_bytes) {
+#ifdef UNIV_DEBUG
+/** What this thread has read in a pass of the original code, if it is in one.
+ */
+static thread_local std::unique_ptr<Range_recorder> s_read_in_pass;
+#endif /* UNIV_DEBUG */
+
+void begin_pass() {
+  g_status.passes.fetch_add(1, std::memory_order_relaxed);
+  ut_d(s_read_in_pass = std::make_unique<Range_recorder>());
+}
+
+void end_pass() { ut_d(s_read_in_pass.reset()); }
+
+bool after_read(int fd [[maybe_unused]], size_t n_bytes,
+                uint64_t offset [[maybe_unused]]) {
+  ut_ad(s_read_in_pass == nullptr || s_read_in_pass->add(fd, offset, n_bytes));
   g_status.bytes_read.fetch_add(n_bytes, std::memory_order_relaxed);
   return !g_drop_cache;
 }
@@ -212,10 +229,21 @@ class Files {
     }
   }
 
+  /** A pass begins, in which each byte is read once. */
+  void begin_pass() { ut_d(m_read_in_pass = Range_recorder{}); }
+
+#ifdef UNIV_DEBUG
+  /** @return bytes read in this pass */
+  [[nodiscard]] uint64_t n_bytes_read() const {
+    return m_read_in_pass.n_bytes();
+  }
+#endif /* UNIV_DEBUG */
+
   /** Read a block. */
   [[nodiscard]] dberr_t read(size_t number, byte *to, size_t n_bytes,
                              uint64_t offset) {
     IF_ENABLED("ddl_read_failure", return DB_IO_ERROR;)
+    ut_ad(m_read_in_pass.add(number, offset, n_bytes));
 
     IORequest request;
     request.disable_compression();
@@ -278,6 +306,11 @@ class Files {
 
   /** Files of merged runs, from number 1. */
   std::vector<Unique_os_file_descriptor> m_more;
+
+#ifdef UNIV_DEBUG
+  /** What was read in this pass. */
+  Range_recorder m_read_in_pass;
+#endif /* UNIV_DEBUG */
 };
 
 /** A record of an index in a temporary file. */
@@ -588,6 +621,65 @@ bool Build::takes_sort(Builder *builder) {
          (builder->m_kway->m_ways != 2 || takes_load(builder));
 }
 
+void Progress::enter(const PSI_stage_info *stage [[maybe_unused]]) {
+#ifdef HAVE_PSI_STAGE_INTERFACE
+  /* All indexes end before the statement does. */
+  if (std::this_thread::get_id() != m_owner || stage == m_stage ||
+      stage == &srv_stage_alter_table_end) {
+    return;
+  }
+
+  std::lock_guard<std::mutex> guard(m_mutex);
+  m_stage = stage;
+  m_shown = mysql_set_stage(stage->m_key);
+  show();
+#endif /* HAVE_PSI_STAGE_INTERFACE */
+}
+
+void Progress::add(uint64_t n_done, int64_t n_expected) {
+  std::lock_guard<std::mutex> guard(m_mutex);
+  m_n_done += n_done;
+  m_n_expected += n_expected;
+  show();
+}
+
+void Progress::show() {
+#ifdef HAVE_PSI_STAGE_INTERFACE
+  mysql_stage_set_work_completed(m_shown, done());
+  mysql_stage_set_work_estimated(m_shown, expected());
+#endif /* HAVE_PSI_STAGE_INTERFACE */
+}
+
+void Build::join_progress(Builder *builder [[maybe_unused]]) {
+#ifdef HAVE_PSI_STAGE_INTERFACE
+  auto &ctx = builder->m_ctx;
+  auto &progress = ctx.m_kway_shared.m_progress;
+
+  if (builder->m_kway->m_ways == 2 && !builder->m_kway->m_on_the_fly) {
+    return;
+  }
+
+  if (progress == nullptr) {
+    progress = std::make_unique<Progress>();
+  }
+
+  /* Scan and load, as long as nothing better is known. */
+  const auto n_rows = dict_table_get_n_rows(ctx.m_old_table);
+  auto &part = builder->m_local_stage->m_part;
+  part.join(progress.get());
+  part.expect(builder->is_skip_file_sort() ? n_rows : 2 * n_rows);
+#endif /* HAVE_PSI_STAGE_INTERFACE */
+}
+
+void Build::expect(Builder *builder [[maybe_unused]],
+                   uint64_t n_left [[maybe_unused]]) {
+#ifdef HAVE_PSI_STAGE_INTERFACE
+  if (auto stage = builder->stage(); stage != nullptr) {
+    stage->m_part.expect(n_left);
+  }
+#endif /* HAVE_PSI_STAGE_INTERFACE */
+}
+
 bool Build::checks_duplicates(Builder *builder) { return takes_load(builder); }
 
 /** @return whether the sort buffer of an index may share memory with others. A
@@ -719,6 +811,13 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
 
   build.m_plan = make_plan(shape);
 
+  uint64_t n_rows = 0;
+  for (auto thread_ctx : builder->m_thread_ctxs) {
+    n_rows += thread_ctx->m_n_recs;
+  }
+  expect(builder, n_rows + static_cast<uint64_t>(build.m_plan.m_n_rewritten *
+                                                 static_cast<double>(n_rows)));
+
   return size_t{1} << std::min<size_t>(build.m_plan.m_passes, 62);
 }
 
@@ -733,6 +832,16 @@ Build::Thread *Build::find(Builder *builder, const file_t *file) {
 
   return nullptr;
 }
+
+#ifdef UNIV_DEBUG
+/** @return bytes in runs */
+static uint64_t n_bytes(const Run *runs, size_t n) {
+  return std::accumulate(runs, runs + n, uint64_t{0},
+                         [](uint64_t sum, const Run &run) {
+                           return sum + run.m_end - run.m_begin;
+                         });
+}
+#endif /* UNIV_DEBUG */
 
 /** Give back what a merge has consumed; neighbouring runs at once. */
 static void give_back(Files &files, const Run *runs, size_t n) {
@@ -839,6 +948,8 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
     std::vector<Run> merged;
     Run out{files.create(builder->tmpdir()), 0, 0};
 
+    files.begin_pass();
+
     if (out.m_file == 0) {
       return DB_OUT_OF_RESOURCES;
     }
@@ -856,6 +967,7 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
       excess -= n - 1;
     }
 
+    ut_ad(files.n_bytes_read() == n_bytes(runs.data(), n_done));
     runs.erase(runs.begin(), runs.begin() + n_done);
     runs.insert(runs.end(), merged.begin(), merged.end());
     files.close_unused(runs);
@@ -1029,11 +1141,13 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
   }
 
   for (auto &thread : build.m_threads) {
+    thread->m_files.begin_pass();
     for (const auto &run : thread->m_runs) {
       merge.add(&thread->m_files, run, 0);
     }
   }
 
+  expect(builder, n_rows);
   Load_merge_cursor cursor(builder, &merge);
   auto err = cursor.open();
 
@@ -1041,6 +1155,14 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
     err = btree_load.build(cursor);
     ut_a(err != DB_SUCCESS || cursor.n_rows() == n_rows);
   }
+
+#ifdef UNIV_DEBUG
+  for (const auto &thread : build.m_threads) {
+    const auto &runs = thread->m_runs;
+    ut_a(err != DB_SUCCESS ||
+         thread->m_files.n_bytes_read() == n_bytes(runs.data(), runs.size()));
+  }
+#endif /* UNIV_DEBUG */
 
   return err == DB_END_OF_INDEX ? DB_SUCCESS : err;
 }

@@ -26,6 +26,10 @@ struct Build {
   /** Destructor. */
   ~Build();
 
+  /** Let the stage of a builder take part in the progress of the statement.
+  @param[in,out] builder  index builder */
+  static void join_progress(Builder *builder);
+
   /** Let the sort buffers of a builder share memory with those of others,
   unless the runs of its index are to be those of the original code.
   @param[in,out] builder      index builder
@@ -87,6 +91,11 @@ struct Build {
  private:
   /** Files of one scan thread, and the runs in them. */
   struct Thread;
+
+  /** Say how much work is left for an index.
+  @param[in,out] builder  index builder
+  @param[in]     n_left   rows to scan, rewrite or load */
+  static void expect(Builder *builder, uint64_t n_left);
 
   /** Share out the memory for the buffers of merges.
   @param[in]  ctx      DDL context

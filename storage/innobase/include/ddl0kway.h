@@ -20,10 +20,15 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "db0err.h"
+#include "mysql/components/services/bits/psi_stage_bits.h"
 #include "univ.i"
 
 class THD;
@@ -111,6 +116,9 @@ struct Plan {
 
   /** Estimated cost for that file, in bytes of large I/Os. */
   double m_cost_bytes{};
+
+  /** How often a row of that file is rewritten on average. */
+  double m_n_rewritten{};
 };
 
 /** @return passes until n_runs have become at most leave, fan_in at a time */
@@ -232,6 +240,148 @@ class Pool {
   size_t m_largest{};
 };
 
+/** Progress of a statement, of all its indexes and threads together. The stages
+of the thread that runs the statement show it: a stage can be entered by its own
+thread only, the numbers are updated by all. One unit is one row that is
+scanned, rewritten or loaded for one index. */
+class Progress {
+ public:
+  /** Enter a stage, if this is the thread that runs the statement.
+  @param[in]  stage  stage */
+  void enter(const PSI_stage_info *stage);
+
+  /** Work was done, or its amount is known better.
+  @param[in]  n_done      units done
+  @param[in]  n_expected  units expected in all, more than before; it may be
+                          negative */
+  void add(uint64_t n_done, int64_t n_expected);
+
+  /** @return what the stage of the statement shows; nullptr if stages are not
+  recorded */
+  [[nodiscard]] PSI_stage_progress *shown() const { return m_shown; }
+
+  /** @return units done, never more than expected */
+  [[nodiscard]] uint64_t done() const {
+    return std::min(m_n_done, m_n_expected);
+  }
+
+  /** @return units expected in all */
+  [[nodiscard]] uint64_t expected() const { return m_n_expected; }
+
+ private:
+  /** Show the numbers; the mutex is held. */
+  void show();
+
+  /** Protects the members below. */
+  std::mutex m_mutex;
+
+  /** Thread that runs the statement. */
+  const std::thread::id m_owner{std::this_thread::get_id()};
+
+  /** Stage. */
+  const PSI_stage_info *m_stage{};
+
+  /** What it shows. */
+  PSI_stage_progress *m_shown{};
+
+  /** Units done. */
+  uint64_t m_n_done{};
+
+  /** Units expected in all. */
+  uint64_t m_n_expected{};
+};
+
+/** Part of one index in the progress of the statement. */
+class Progress_part {
+ public:
+  /** Rows between two reports. */
+  static constexpr uint64_t ROWS = 256;
+
+  /** Take part. */
+  void join(Progress *progress) { m_progress = progress; }
+
+  /** @return progress of the statement, nullptr if this takes no part */
+  [[nodiscard]] Progress *progress() const { return m_progress; }
+
+  /** Units were done. */
+  void done(uint64_t n) {
+    if (m_progress != nullptr) {
+      m_n_done += n;
+      m_progress->add(n, 0);
+    }
+  }
+
+  /** So many units are left. */
+  void expect(uint64_t n_left) {
+    if (m_progress != nullptr) {
+      const auto n = m_n_done + n_left;
+      m_progress->add(0, static_cast<int64_t>(n - m_n_expected));
+      m_n_expected = n;
+    }
+  }
+
+  /** Report rows, if there are enough of them.
+  @param[in,out] n        rows that were not reported
+  @param[in]     is_last  whether to report any number
+  @return whether this takes part */
+  bool report(uint64_t &n, bool is_last) {
+    if (m_progress != nullptr && (n >= ROWS || is_last)) {
+      done(n);
+      n = 0;
+    }
+    return m_progress != nullptr;
+  }
+
+  /** Enter a stage.
+  @return whether this takes part */
+  bool enter(const PSI_stage_info *stage) {
+    if (m_progress != nullptr) {
+      m_progress->enter(stage);
+    }
+    return m_progress != nullptr;
+  }
+
+ private:
+  /** Progress of the statement. */
+  Progress *m_progress{};
+
+  /** Units done. */
+  std::atomic<uint64_t> m_n_done{};
+
+  /** Units expected in all. */
+  uint64_t m_n_expected{};
+};
+
+/** Ranges that were read in one pass. */
+class Range_recorder {
+ public:
+  /** Record a range.
+  @return false if a part of it was recorded before */
+  [[nodiscard]] bool add(uint64_t file, uint64_t begin, uint64_t n_bytes) {
+    auto &ranges = m_ranges[file];
+    const auto next = ranges.lower_bound(begin);
+
+    if ((next != ranges.end() && next->first < begin + n_bytes) ||
+        (next != ranges.begin() && std::prev(next)->second > begin)) {
+      return false;
+    }
+
+    ranges.emplace(begin, begin + n_bytes);
+    m_n_bytes += n_bytes;
+    return true;
+  }
+
+  /** @return bytes in all ranges */
+  [[nodiscard]] uint64_t n_bytes() const { return m_n_bytes; }
+
+ private:
+  /** End by begin, for each file. */
+  std::map<uint64_t, std::map<uint64_t, uint64_t>> m_ranges;
+
+  /** Bytes in all ranges. */
+  uint64_t m_n_bytes{};
+};
+
 /** What the builders of the indexes of one table share in the scan. */
 struct Shared_memory {
   /** One for each scan thread; none if nothing is shared. */
@@ -242,6 +392,9 @@ struct Shared_memory {
 
   /** Builders that have joined. */
   size_t m_n_members{};
+
+  /** Progress of the statement; nullptr if it is that of the original code. */
+  std::unique_ptr<Progress> m_progress;
 };
 
 /** Reads the rows of one run, every byte of it once and in order.
@@ -605,11 +758,17 @@ extern Status g_status;
 
 /** Count a read of the original code, and say whether the block stays cached.
 @return true if the page cache is to be left alone */
-[[nodiscard]] bool after_read(size_t n_bytes);
+[[nodiscard]] bool after_read(int fd, size_t n_bytes, uint64_t offset);
 
 /** Count a write, and say whether the block stays cached.
 @return true if the page cache is to be left alone */
 [[nodiscard]] bool after_write(size_t n_bytes, uint64_t offset);
+
+/** The original code begins a merge pass in this thread. */
+void begin_pass();
+
+/** The original code has ended its merge in this thread. */
+void end_pass();
 
 /** What an index build knows about its merge; owned by the Builder. */
 struct Build;

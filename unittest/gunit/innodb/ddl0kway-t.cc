@@ -10,8 +10,10 @@ the writer, and that no byte is read twice. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <memory>
+#include <queue>
 #include <random>
 #include <string>
 #include <tuple>
@@ -275,6 +277,53 @@ TEST_F(Kway, tournament_compares_once_a_level) {
   EXPECT_LE(m_compare.m_n, 6400U * 6);
 }
 
+TEST_F(Kway, tournament_compares_less_than_a_priority_queue) {
+  for (const size_t k : {2, 5, 16, 56, 200}) {
+    m_files = {};
+    m_compare = {};
+    std::mt19937 random(k);
+    std::vector<std::vector<unsigned>> keys(k);
+    std::vector<Sorted_run> runs;
+    for (auto &run : keys) {
+      std::vector<std::string> rows;
+      for (size_t j = 0; j < 100; ++j) {
+        run.push_back(1000000000U + random() % 1000000000U);
+        rows.push_back(std::to_string(run.back()));
+      }
+      std::sort(run.begin(), run.end());
+      runs.push_back(write(rows));
+    }
+    std::vector<std::string> merged;
+    ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged));
+
+    /* As the original cursor does it: take the least out, put the next in. */
+    size_t n_compares = 0;
+    using Item = std::pair<size_t, size_t>;
+    const auto later = [&](const Item &a, const Item &b) {
+      ++n_compares;
+      return keys[a.first][a.second] > keys[b.first][b.second];
+    };
+    std::priority_queue<Item, std::vector<Item>, decltype(later)> queue(later);
+    for (size_t i = 0; i < k; ++i) {
+      queue.push({i, 0});
+    }
+    std::vector<std::string> queued;
+    while (!queue.empty()) {
+      auto item = queue.top();
+      queue.pop();
+      queued.push_back(std::to_string(keys[item.first][item.second]));
+      if (++item.second < keys[item.first].size()) {
+        queue.push(item);
+      }
+    }
+    EXPECT_EQ(queued, merged);
+    EXPECT_LE(m_compare.m_n, n_compares) << k;
+    std::cout << k << " runs, " << merged.size()
+              << " rows: comparisons of the tournament " << m_compare.m_n
+              << ", of the priority queue " << n_compares << std::endl;
+  }
+}
+
 TEST(Kway_plan, passes) {
   EXPECT_EQ(0U, n_passes(0, 1, 2));
   EXPECT_EQ(0U, n_passes(1, 1, 2));
@@ -512,6 +561,95 @@ TEST(Kway_pool, rows_as_large_as_the_memory) {
     /* Only rows in otherwise empty buffers go beyond. */
     ASSERT_LE(total, limit + 4 * 9000);
   }
+}
+
+TEST(Kway_ranges, what_is_read_twice_is_noticed) {
+  Range_recorder recorder;
+  EXPECT_TRUE(recorder.add(1, 4096, 4096));
+  EXPECT_TRUE(recorder.add(1, 8192, 4096));
+  EXPECT_TRUE(recorder.add(1, 0, 4096));
+  EXPECT_TRUE(recorder.add(2, 4096, 4096));
+  EXPECT_TRUE(recorder.add(1, 16384, 8192));
+  EXPECT_EQ(24576U, recorder.n_bytes());
+
+  /* The same range; its beginning; its end; around it; across two. */
+  EXPECT_FALSE(recorder.add(1, 4096, 4096));
+  EXPECT_FALSE(recorder.add(1, 16384, 4096));
+  EXPECT_FALSE(recorder.add(1, 20480, 8192));
+  EXPECT_FALSE(recorder.add(1, 12288, 16384));
+  EXPECT_FALSE(recorder.add(1, 0, 12288));
+  EXPECT_TRUE(recorder.add(1, 12288, 4096));
+  EXPECT_EQ(28672U, recorder.n_bytes());
+}
+
+TEST_F(Kway, recorder_notices_a_second_reading) {
+  /* The reader of a run, once on a good file and once beginning again. */
+  const auto run = write(std::vector<std::string>(3000, "a"));
+  struct Recording {
+    dberr_t read(size_t file, byte *to, size_t n, uint64_t offset) {
+      m_is_once = m_recorder.add(file, offset, n) && m_is_once;
+      return m_files->read(file, to, n, offset);
+    }
+    Memory_files *m_files;
+    Range_recorder m_recorder{};
+    bool m_is_once{true};
+  } io{&m_files};
+  std::vector<byte> buffer(4096);
+
+  for (const auto is_once : {true, false}) {
+    m_files.m_reads.clear();
+    Run_reader<Recording, Framing> reader(&io, Framing{}, run, buffer.data(),
+                                          buffer.size());
+    auto err = DB_SUCCESS;
+    while (err == DB_SUCCESS) {
+      err = reader.next();
+    }
+    EXPECT_EQ(DB_END_OF_INDEX, err);
+    EXPECT_EQ(is_once, io.m_is_once);
+    EXPECT_EQ(run.m_end, io.m_recorder.n_bytes());
+  }
+}
+
+TEST(Kway_progress, all_indexes_count_together) {
+  Progress progress;
+  Progress_part a;
+  Progress_part b;
+  Progress_part none;
+  uint64_t n = 1000;
+
+  /* Takes no part: nothing is changed. */
+  none.done(5);
+  none.expect(5);
+  EXPECT_FALSE(none.report(n, true));
+  EXPECT_EQ(1000U, n);
+
+  a.join(&progress);
+  b.join(&progress);
+  a.expect(2000);
+  b.expect(1000);
+  EXPECT_EQ(3000U, progress.expected());
+
+  a.done(700);
+  b.done(700);
+  EXPECT_EQ(1400U, progress.done());
+
+  /* There are more rows than the statistics said: never more than all. */
+  b.done(2000);
+  EXPECT_EQ(3000U, progress.done());
+
+  /* What is left is known: 2700 are done. */
+  b.expect(0);
+  EXPECT_EQ(4700U, progress.expected());
+  EXPECT_EQ(3400U, progress.done());
+  a.expect(1000);
+  EXPECT_EQ(4400U, progress.expected());
+
+  n = Progress_part::ROWS - 1;
+  EXPECT_TRUE(a.report(n, false));
+  EXPECT_EQ(Progress_part::ROWS - 1, n);
+  EXPECT_TRUE(a.report(n, true));
+  EXPECT_EQ(0U, n);
+  EXPECT_EQ(3400U + Progress_part::ROWS - 1, progress.done());
 }
 
 TEST(Kway_cache, share) {
