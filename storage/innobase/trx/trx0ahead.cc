@@ -70,6 +70,12 @@ thread_local Scope *s_scope = nullptr;
 /** @param[in]  page_id  page
 @return most pages that a run with this page may have; 0 = no read-ahead */
 page_no_t max_pages(const page_id_t &page_id) {
+  /* To drop a bad page ends the server if another thread waits for it. That is
+  what a bad undo page does anyway, but not with innodb_force_recovery. */
+  if (srv_force_recovery > 0) {
+    return 0;
+  }
+
   return std::min<page_no_t>(
       g_pages, buf_run::max_pages(buf_pool_get(page_id)->curr_size));
 }

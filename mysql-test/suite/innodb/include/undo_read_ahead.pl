@@ -80,7 +80,8 @@ SQL
 sub reads_sql {
   return <<SQL;
     SELECT pages > 100 AS many_pages, usec > 0 AS time,
-        IF(\@\@innodb_undo_read_ahead_pages > 1, n_reads * 3 < pages,
+        IF(\@\@innodb_undo_read_ahead_pages > 1
+            AND \@\@innodb_force_recovery = 0, n_reads * 3 < pages,
           n_reads > pages * 0.9 AND n_reads <= pages) AS expected_reads
       FROM (
         SELECT
