@@ -162,7 +162,7 @@ def startup_command(tables: int, schemas: int, crash: bool, warm: bool, **common
 @click.option("--rows", type=click.IntRange(1000, 100_000_000), default=4_000_000,
               show_default=True, help="Rows that the unfinished transaction updated.")  # fmt: skip
 @click.option("--cached", is_flag=True,
-              help="Kill before anything is written out: recovery leaves all undo in memory.")  # fmt: skip
+              help="Leave the undo in the kernel's page cache, and read it from there.")  # fmt: skip
 @click.option("--rollback", is_flag=True, help="Also wait until the transaction is rolled back.")
 @common_options
 def undo_command(rows: int, cached: bool, rollback: bool, **common: Any) -> None:
