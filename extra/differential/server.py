@@ -14,6 +14,7 @@ from pathlib import Path
 START_TIMEOUT_SEC = 120
 STOP_TIMEOUT_SEC = 120
 QUERY_TIMEOUT_SEC = 30
+NO_ANSWER = "no answer"
 
 COMMON = [
     "--no-defaults", "--skip-networking", "--skip-log-bin",
@@ -117,7 +118,7 @@ class Server:
         try:
             return self._sql(text)
         except subprocess.TimeoutExpired:
-            return "no answer\n"
+            return NO_ANSWER
 
     def _sql(self, text: str) -> str:
         done = subprocess.run([str(self.client), "--no-defaults", "-uroot", "-S", str(self.socket), "-N", "-B", "-f"],
@@ -133,7 +134,7 @@ class Server:
             done = subprocess.run(command, input=text, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   timeout=QUERY_TIMEOUT_SEC, errors="replace")
         except subprocess.TimeoutExpired:
-            return ["no answer"] * len(queries)
+            return [NO_ANSWER] * len(queries)
         answers = [""] * len(queries)
         number = -1
         for line in done.stdout.splitlines():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from differential.server import Binary, Server
+from differential.server import NO_ANSWER, Binary, Server
 from differential.states import Difference, Outcome, State
 
 
@@ -41,6 +41,8 @@ def test_after_a_change_in_place_other_tables_still_count() -> None:
     state = make(1)
     state.in_place = {"t1#p#p0"}
     state.compare("on", Outcome({"1 rows of a.t1": 1, "1 messages": 1}), "off", Outcome({"1 rows of a.t1": 2}))
+    state.compare("on", Outcome({"1 rows of a.t2": 1}), "off", Outcome({}))
+    state.compare("on", Outcome({"1 rows of a.t2": NO_ANSWER}), "off", Outcome({"1 rows of a.t2": 2}))
     with pytest.raises(Difference):
         state.compare("on", Outcome({"1 rows of a.t2": 1}), "off", Outcome({"1 rows of a.t2": 2}))
 
