@@ -22,8 +22,8 @@ same function that completes any other read.
 What may go wrong. The read is a guess, so it must not report or refuse what the
 original code would not have read at all:
 - A page that is corrupt, belongs elsewhere or cannot be decrypted is dropped
-  again without a word. Who needs it reads it by itself, and reports. If somebody
-  waits for it already, dropping it ends the server, as after any failed read.
+  again without a word. Who needs it reads it by itself, and reports. If it
+  is waited for already, dropping it ends the server, as any failed read does.
 - If the large read fails or is short, the pages are read one at a time; those
   that cannot be read are dropped.
 - Blocks are taken from the buffer pool while blocks of the same run are already
