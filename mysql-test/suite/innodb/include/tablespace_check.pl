@@ -288,7 +288,7 @@ sub log_lines {
     # The number of threads and their progress.
     next if $line =~ /threads to scan|Thread# |Checked \d+/;
     # Times, the machine, what happens in the background.
-    next if $line =~ /Time taken|took \d+ms|NUMA|priority|purge/;
+    next if $line =~ /Time taken|took \d+ms|NUMA|priority|purge|Start-up/;
     next if $line =~ /Rollback of trx with id \d+ completed/;
 
     $line =~ s/\Q$home\E/HOME/g;
