@@ -21,7 +21,7 @@ from bench.context import Context
 from bench.errors import BenchError, Unavailable
 from bench.experiments import ddl, fileio, oltp, startup, undo
 from bench.html import html
-from bench.layout import REPOSITORY, Layout, default_layout, default_mysqld, take_lock
+from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, volume_facts
 from bench.roots import remove_root
 from bench.subjects import (
@@ -60,9 +60,7 @@ def _errors() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise click.ClickException("interrupted; servers are stopped, limits removed") from None
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
-    except RedstartError as error:
+    except (BenchError, RedstartError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
@@ -264,10 +262,11 @@ def _mysqld(settings: Settings, experiments: Collection[str]) -> Path:
     """The server under test. If it is our own and wanted, it is built from what the clone holds now."""
     if settings.mysqld is not None:
         return settings.mysqld.absolute()
+    clone = Clone(REPOSITORY)
     is_wanted = not settings.subjects or set(settings.subjects) - FOREIGN_SUBJECTS
     if is_wanted and set(experiments) != {"fileio"}:
-        builds.build(Clone(REPOSITORY), "release")
-    return default_mysqld()
+        builds.build(clone, "release")
+    return clone.binary("release", "mysqld")
 
 
 def _bench(settings: Settings, experiments: dict[str, Experiment]) -> None:

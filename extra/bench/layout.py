@@ -64,11 +64,6 @@ def default_layout() -> Layout:
     return Layout(Path(chosen).resolve())
 
 
-def default_mysqld() -> Path:
-    """The mysqld of the release build."""
-    return REPOSITORY / "build" / "release" / "runtime_output_directory" / "mysqld"
-
-
 def take_lock(layout: Layout) -> IO[str]:
     """Takes the lock that lets one bench run at a time in this layout.
 
