@@ -365,8 +365,8 @@ size_t simulate(size_t n_runs, const Plan &plan) {
   return n_rewritten;
 }
 
-TEST(Kway_plan, default_settings_need_one_pass) {
-  /* 1 MiB, 4 threads, 600 runs of 20 KiB in each of 4 files. */
+/** @return 1 MiB, 4 threads, 600 runs of 20 KiB in each of 4 files */
+Shape default_shape() {
   Shape shape{};
   shape.m_n_runs = 600;
   shape.m_n_files = 4;
@@ -374,6 +374,11 @@ TEST(Kway_plan, default_settings_need_one_pass) {
   shape.m_sort_memory_bytes = 256 * 1024;
   shape.m_load_memory_bytes = 256 * 1024;
   shape.m_feeds_load = true;
+  return shape;
+}
+
+TEST(Kway_plan, default_settings_need_one_pass) {
+  const auto shape = default_shape();
   const auto plan = make_plan(shape);
   EXPECT_EQ(1U, plan.m_passes);
   EXPECT_LE(plan.m_leave * shape.m_n_files * BLOCK_BYTES,
@@ -424,13 +429,7 @@ TEST(Kway_plan, small_ios_cost) {
 
   /* Without the page cache a small buffer is a small I/O: fewer runs at a time
   and more passes are cheaper than as many runs as fit. */
-  Shape shape{};
-  shape.m_n_runs = 600;
-  shape.m_n_files = 4;
-  shape.m_file_bytes = 600 * 20480;
-  shape.m_sort_memory_bytes = 256 * 1024;
-  shape.m_load_memory_bytes = 256 * 1024;
-  shape.m_feeds_load = true;
+  auto shape = default_shape();
   const auto cached = make_plan(shape);
   shape.m_is_direct = true;
   const auto direct = make_plan(shape);
