@@ -13,7 +13,11 @@ from pathlib import Path
 
 START_TIMEOUT_SEC = 120
 STOP_TIMEOUT_SEC = 120
+# A server that has not answered a question is hardly going to stop.
+STUCK_STOP_TIMEOUT_SEC = 15
 QUERY_TIMEOUT_SEC = 30
+# A server that repeats a failing read writes some 50 MB of error log a second.
+MAX_LOG_BYTES = 8 << 20
 NO_ANSWER = "no answer"
 
 COMMON = [
@@ -81,6 +85,7 @@ class Server:
         self.log = home / "error.log"
         self.socket = home / "s"
         self.log.unlink(missing_ok=True)
+        self.is_stuck = False
         command = [*binary.command, *COMMON, *binary.options, f"--datadir={home}/data", f"--socket={self.socket}",
                    f"--pid-file={home}/pid", f"--log-error={self.log}", f"--tmpdir={home}/tmp", "--user=root",
                    *options]
@@ -101,7 +106,8 @@ class Server:
 
     def read_log(self) -> str:
         try:
-            return self.log.read_text(errors="replace")
+            with self.log.open(errors="replace") as log:
+                return log.read(MAX_LOG_BYTES)
         except FileNotFoundError:
             return ""
 
@@ -118,6 +124,7 @@ class Server:
         try:
             return self._sql(text)
         except subprocess.TimeoutExpired:
+            self.is_stuck = True
             return NO_ANSWER
 
     def _sql(self, text: str) -> str:
@@ -134,6 +141,7 @@ class Server:
             done = subprocess.run(command, input=text, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   timeout=QUERY_TIMEOUT_SEC, errors="replace")
         except subprocess.TimeoutExpired:
+            self.is_stuck = True
             return [NO_ANSWER] * len(queries)
         answers = [""] * len(queries)
         number = -1
@@ -160,7 +168,7 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(STOP_TIMEOUT_SEC)
+                self.process.wait(STUCK_STOP_TIMEOUT_SEC if self.is_stuck else STOP_TIMEOUT_SEC)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise

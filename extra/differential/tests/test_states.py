@@ -45,6 +45,17 @@ def test_after_a_change_in_place_other_tables_still_count() -> None:
     state.compare("on", Outcome({"1 rows of a.t2": NO_ANSWER}), "off", Outcome({"1 rows of a.t2": 2}))
     with pytest.raises(Difference):
         state.compare("on", Outcome({"1 rows of a.t2": 1}), "off", Outcome({"1 rows of a.t2": 2}))
+    for crash in ({"1 exit code": -6}, {"2 stops": False}):
+        state.compare("on", Outcome({}), "off", Outcome(crash))
+        state.compare("on", Outcome(crash), "off", Outcome(crash))
+        with pytest.raises(Difference):
+            state.compare("on", Outcome(crash), "off", Outcome({}))
+
+
+def test_what_mysql_leaves_to_chance_is_not_compared_and_counted() -> None:
+    state = make(1)
+    state.is_undefined = True
+    state.compare("on", Outcome({"1 starts": True}), "off", Outcome({"1 starts": False}))
 
 
 def test_messages_leave_out_times_and_threads(tmp_path: Path) -> None:

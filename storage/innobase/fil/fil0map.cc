@@ -308,12 +308,20 @@ bool s_is_complete = false;
 bool s_is_file_right = false;
 /** True if the dictionary was in order at this start. */
 bool s_is_clean = false;
+/** True if the dictionary was not read, since nothing had changed. */
+bool s_is_unchanged = false;
+/** True if the start does not need the objects of all tablespaces. */
+bool s_may_wait = false;
+/** Tablespaces whose objects were not made, although the dictionary was read.
+ */
+std::atomic_size_t s_n_waiting{0};
+/** True if some tablespace objects were not made at start-up. */
 std::atomic_bool s_is_lazy{false};
 
 /** Counts DDL on files. */
 std::atomic<uint64_t> s_ddl_seq{1};
 /** Value of s_ddl_seq when the map was written. */
-uint64_t s_written_seq = 0;
+std::atomic<uint64_t> s_written_seq{0};
 std::atomic<int64_t> s_last_ddl_nsec{0};
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
@@ -835,28 +843,10 @@ void end_recovery() { s_can_find = false; }
 
 namespace {
 
-/** @return why the dictionary has to be read in full, or nullptr */
-const char *why_not_lazy() {
-  if (!s_is_complete) {
-    return "files have changed";
-  }
-  if (!s_image->content.is_clean) {
-    return "it was not known to agree with the files";
-  }
-  if (!srv_redo_log) {
-    return "the redo log is disabled";
-  }
-  /* Whatever a server does to the dictionary, it makes the redo log longer; and
-  it makes a new temporary file before that. */
-  if (log_sys->recovered_lsn != s_image->content.session.end_lsn &&
-      !s_is_temp_file_same) {
-    return "another server may have changed it";
-  }
+/** @return why the start needs the objects of all tablespaces, or nullptr */
+const char *why_open_all() {
   if (!ibuf_is_empty()) {
     return "the change buffer is not empty";
-  }
-  if (!s_forgotten.empty()) {
-    return "the redo log drops tablespaces";
   }
 
   bool has_ddl = false;
@@ -877,6 +867,29 @@ const char *why_not_lazy() {
     }
   }
   return has_ddl ? "DDL was under way" : nullptr;
+}
+
+/** @return why the dictionary has to be read in full, or nullptr */
+const char *why_read_all() {
+  if (!s_is_complete) {
+    return "files have changed";
+  }
+  if (!s_image->content.is_clean) {
+    return "it was not known to agree with the files";
+  }
+  if (!srv_redo_log) {
+    return "the redo log is disabled";
+  }
+  /* Whatever a server does to the dictionary, it makes the redo log longer; and
+  it makes a new temporary file before that. */
+  if (log_sys->recovered_lsn != s_image->content.session.end_lsn &&
+      !s_is_temp_file_same) {
+    return "another server may have changed it";
+  }
+  if (!s_forgotten.empty()) {
+    return "the redo log drops tablespaces";
+  }
+  return nullptr;
 }
 
 /** Collect the names of the tablespaces that the start needs.
@@ -945,7 +958,12 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     return false;
   }
 
-  const char *reason = why_not_lazy();
+  const char *reason = why_open_all();
+  s_may_wait = reason == nullptr;
+  if (s_may_wait) {
+    reason = why_read_all();
+  }
+
   std::map<std::string, space_id_t> names;
   std::vector<const dd::Tablespace *> found;
 
@@ -993,14 +1011,76 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   s_can_find = false;
 
   tablespaces->insert(tablespaces->end(), found.begin(), found.end());
-  s_is_lazy = true;
+  s_is_lazy = s_is_unchanged = true;
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << found.size()
                           << " tablespaces are read from the dictionary, the"
                           << " others when they are used";
   return true;
 }
 
+namespace {
+
+/** Find the path of a tablespace in the current map.
+@param[in]   space_id  tablespace ID
+@param[out]  path      path
+@param[out]  name      name of the tablespace
+@param[out]  identity  identity of the file
+@return false if it is not there, or was dropped */
+bool find_path(space_id_t space_id, std::string &path, std::string &name,
+               File_identity &identity) {
+  if (is_forgotten(space_id)) {
+    return false;
+  }
+
+  const std::lock_guard guard(s_mutex);
+  const auto place = s_image->find(space_id);
+
+  if (place == nullptr) {
+    return false;
+  }
+  const auto &dir = s_image->dir(*place);
+  const auto &file = s_image->file(*place);
+
+  path = s_roots[dir.root].first + join(dir.path, file.name);
+  name = file.space_name.empty() ? default_space_name(dir, file.name)
+                                 : file.space_name;
+  identity = file.identity;
+  return true;
+}
+
+}  // namespace
+
 bool is_lazy() { return s_is_lazy; }
+
+bool is_unread(space_id_t space_id) {
+  if (s_image == nullptr || s_is_skipped.empty()) {
+    return false;
+  }
+  const auto place = s_image->find(space_id);
+
+  return place != nullptr &&
+         (s_is_skipped[place->dir] || s_image->file(*place).is_same);
+}
+
+bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
+              const std::string &path) {
+  if (!s_may_wait || !is_unread(space_id) || fsp_is_shared_tablespace(flags) ||
+      FSP_FLAGS_GET_ENCRYPTION(flags)) {
+    return false;
+  }
+
+  std::string map_path;
+  std::string map_name;
+  File_identity identity;
+
+  if (!find_path(space_id, map_path, map_name, identity) || map_path != path ||
+      map_name != space_name) {
+    return false;
+  }
+  s_is_lazy = true;
+  ++s_n_waiting;
+  return true;
+}
 
 size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
   if (!g_enabled) {
@@ -1012,7 +1092,14 @@ size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
   return std::min<size_t>(n_bytes, srv_page_size);
 }
 
-void note_validation(bool is_clean) { s_is_clean = is_clean; }
+void note_validation(bool is_clean) {
+  s_is_clean = is_clean;
+
+  if (s_n_waiting > 0) {
+    ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_n_waiting
+                            << " tablespaces are opened when they are used";
+  }
+}
 
 namespace {
 
@@ -1020,7 +1107,7 @@ namespace {
 @param[in]   path      file name
 @param[out]  space_id  the ID
 @param[out]  flags     the flags
-@param[out]  identity  of the file that was read
+@param[out]  identity  of the file that was read; as it was if there is none
 @return false if the header is not plain */
 bool read_header(const std::string &path, space_id_t &space_id, uint32_t &flags,
                  File_identity &identity) {
@@ -1038,8 +1125,8 @@ bool read_header(const std::string &path, space_id_t &space_id, uint32_t &flags,
   byte buf[64];
   static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= sizeof buf);
 
-  if (::pread(fd, buf, sizeof buf, 0) != ssize_t{sizeof buf} ||
-      !file_identity(fd, "", identity)) {
+  if (!file_identity(fd, "", identity) ||
+      ::pread(fd, buf, sizeof buf, 0) != ssize_t{sizeof buf}) {
     return false;
   }
   space_id = mach_read_from_4(buf + FIL_PAGE_SPACE_ID);
@@ -1053,31 +1140,6 @@ bool read_header(const std::string &path, space_id_t &space_id, uint32_t &flags,
 
 namespace {
 
-/** Find the path of a tablespace in the current map.
-@param[in]   space_id  tablespace ID
-@param[out]  path      path
-@param[out]  name      name of the tablespace
-@return false if it is not there, or was dropped */
-bool find_path(space_id_t space_id, std::string &path, std::string &name) {
-  if (is_forgotten(space_id)) {
-    return false;
-  }
-
-  const std::lock_guard guard(s_mutex);
-  const auto place = s_image->find(space_id);
-
-  if (place == nullptr) {
-    return false;
-  }
-  const auto &dir = s_image->dir(*place);
-  const auto &file = s_image->file(*place);
-
-  path = s_roots[dir.root].first + join(dir.path, file.name);
-  name = file.space_name.empty() ? default_space_name(dir, file.name)
-                                 : file.space_name;
-  return true;
-}
-
 /** Read a header and compare it with the map.
 @param[in]  space_id  tablespace ID */
 void verify(space_id_t space_id) {
@@ -1086,9 +1148,10 @@ void verify(space_id_t space_id) {
   std::string name;
   space_id_t header_id = SPACE_UNKNOWN;
   uint32_t flags;
-  File_identity identity;
+  File_identity known;
+  File_identity identity{0, 0};
 
-  if (!find_path(space_id, path, name)) {
+  if (!find_path(space_id, path, name, known)) {
     return;
   }
 
@@ -1097,9 +1160,13 @@ void verify(space_id_t space_id) {
 
   ++g_status.files_verified;
 
-  /* During DDL on any file, it need not be the one that is in the map. Such a
-  file is left to those who open it. */
-  if (!is_good && s_ddl_seq == seq) {
+  /* After DDL that is not in the map yet, there may be no file of that name, or
+  another one; during DDL it may have any ID. Such a file is left to those who
+  open it. */
+  const bool is_ddl = s_ddl_seq != seq || is_forgotten(space_id) ||
+                      (s_written_seq != seq && !known.is_same(identity));
+
+  if (!is_good && !is_ddl) {
     ++g_status.files_differing;
     ib::warn(ER_IB_MSG_383)
         << "Tablespace map: file '" << path << "' was taken for tablespace "
@@ -1149,9 +1216,10 @@ void open(space_id_t space_id) {
 
   std::string path;
   std::string name;
+  File_identity identity;
 
   if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
-      !find_path(space_id, path, name)) {
+      !find_path(space_id, path, name, identity)) {
     return;
   }
 
@@ -1160,7 +1228,6 @@ void open(space_id_t space_id) {
 
   space_id_t header_id;
   uint32_t flags;
-  File_identity identity;
 
   if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
       !read_header(path, header_id, flags, identity) || header_id != space_id ||
@@ -1727,12 +1794,12 @@ void start() {
   }
   if (s_image == nullptr) {
     s_image = std::make_unique<Image>();
-  } else if (s_is_lazy && s_is_clean &&
+  } else if (s_is_unchanged && s_is_clean &&
              s_image->content.temp_path ==
                  srv_tmp_space.first_datafile()->filepath()) {
     s_is_file_right = true;
     if (s_n_listed_again == 0) {
-      s_written_seq = s_ddl_seq;
+      s_written_seq = s_ddl_seq.load();
     }
   }
 

@@ -267,6 +267,22 @@ others are known to be in order.
 /** @return true if some tablespace objects were not made at start-up */
 [[nodiscard]] bool is_lazy();
 
+/** @return true if the header of a tablespace was not read, since the map
+knows its file
+@param[in]  space_id  tablespace ID */
+[[nodiscard]] bool is_unread(space_id_t space_id);
+
+/** Ask whether a tablespace need not get its object at start-up: the map has
+its file, as the dictionary says. What opens it later reads the header.
+Thread-safe during validation.
+@param[in]  space_id    tablespace ID
+@param[in]  flags       FSP flags in the dictionary
+@param[in]  space_name  name in the dictionary
+@param[in]  path        path of the file in the dictionary, normalized
+@return true if it can wait */
+[[nodiscard]] bool can_wait(space_id_t space_id, uint32_t flags,
+                            const char *space_name, const std::string &path);
+
 /** Take note of how the dictionary compared with the files.
 @param[in]  is_clean  true if there was no difference at all */
 void note_validation(bool is_clean);
