@@ -29,7 +29,7 @@ COMMON = [
 ]
 # What of the log depends on time, process, or the order of threads.
 NOISE = re.compile(r"^\S+ \d+ ")
-THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+")
+THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<= triggered thread )\d+|(?<= nullptr thread )\d+")
 # The client says where in its input an error was.
 AT_LINE = re.compile(r" at line \d+(?=: )")
 
@@ -110,6 +110,10 @@ class Server:
                 return log.read(MAX_LOG_BYTES)
         except FileNotFoundError:
             return ""
+
+    def has_read_too_little(self) -> bool:
+        """True if a read ended before its last byte."""
+        return "bytes should have been read. Only" in self.read_log()
 
     def messages(self) -> list[str]:
         """Warnings and errors, without what differs from run to run."""

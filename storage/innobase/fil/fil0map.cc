@@ -186,7 +186,8 @@ bool dir_identity(const std::string &path, Dir_identity &id) {
   return true;
 }
 
-/** Get the identity of a file.
+/** Get the identity of a file. A link is not followed: what it points to has
+another path, which decides what the server thinks of the file.
 @param[in]   fd    file descriptor, or AT_FDCWD
 @param[in]   path  file name; empty for fd itself
 @param[out]  id    identity
@@ -195,7 +196,8 @@ bool file_identity(int fd, const std::string &path, File_identity &id) {
 #ifdef STATX_BTIME
   struct statx st;
 
-  if (statx(fd, path.c_str(), path.empty() ? AT_EMPTY_PATH : 0,
+  if (statx(fd, path.c_str(),
+            path.empty() ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW,
             STATX_BASIC_STATS | STATX_BTIME, &st) != 0 ||
       !S_ISREG(st.stx_mode)) {
     return false;
