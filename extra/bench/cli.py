@@ -215,13 +215,19 @@ def fileio_command(seconds: float, **common: Any) -> None:
               help="Rows of each of the four tables.")  # fmt: skip
 @click.option("--threads", type=click.IntRange(1), default=4, show_default=True)
 @click.option("--seconds", type=click.IntRange(1), default=30, show_default=True)
+@click.option("--loads", callback=_split, default=",".join(oltp.MODES), show_default=True)
 @common_options
-def oltp_command(rows: int, threads: int, seconds: int, **common: Any) -> None:
-    """Throughput under sysbench: read-only, read-write, write-only."""
+def oltp_command(
+    rows: int, threads: int, seconds: int, loads: tuple[str, ...], **common: Any
+) -> None:
+    """Throughput under sysbench: rows read and written, tables created and dropped."""
     with _errors():
         settings = Settings(**common)
         check_names(settings.subjects, OLTP_SUBJECTS)
-        options = oltp.Options(rows, threads, seconds, settings.subjects)
+        for name in loads:
+            if name not in oltp.MODES:
+                raise BenchError(f"unknown load {name!r}; there are {', '.join(oltp.MODES)}")
+        options = oltp.Options(rows, threads, seconds, loads, settings.subjects)
         _bench(settings, {"oltp": lambda context: oltp.run(context, options)})
 
 
@@ -238,7 +244,7 @@ def all_command(tables: int, schemas: int, **common: Any) -> None:
         clean = startup.Options(size, crash=False, warm=True, subjects=())
         crash = startup.Options(size, crash=True, warm=False, subjects=())
         sorts = ddl.Options(600_000, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), ())
-        load = oltp.Options(100_000, 4, 30, ())
+        load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), ())
         _bench(
             settings,
             {

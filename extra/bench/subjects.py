@@ -197,7 +197,7 @@ DDL_SUBJECTS = (
 )
 """Subjects of the index build experiment."""
 
-OLTP_SUBJECTS = ("stock", "off", "defaults", "mariadb")
+OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "mariadb")
 """Subjects of the regression check under load."""
 
 

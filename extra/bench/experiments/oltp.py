@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench import starts, tools
 from bench.context import Context
@@ -20,6 +21,7 @@ MODES = {
     "read-only": "oltp_read_only",
     "read-write": "oltp_read_write",
     "write-only": "oltp_write_only",
+    "create-drop": str(Path(__file__).with_name("create_drop.lua")),
 }
 
 
@@ -98,6 +100,7 @@ class Options:
     rows: int
     threads: int
     seconds: int
+    loads: tuple[str, ...]
     subjects: tuple[str, ...]
 
 
@@ -111,9 +114,9 @@ def run(context: Context, options: Options) -> None:
         flavour = subject.binary.flavour
         if flavour not in datadirs:
             datadirs[flavour] = context.make_datadir(recipe, subject.binary)
-    task = context.ui.begin("oltp", context.rounds * len(MODES) * len(subjects))
+    task = context.ui.begin("oltp", context.rounds * len(options.loads) * len(subjects))
     for number in range(1, context.rounds + 1):
-        for mode in MODES:
+        for mode in options.loads:
             for subject in subjects:
                 context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}, {mode}")
                 parameters = {

@@ -104,6 +104,7 @@ def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     runner = CliRunner()
     for words, message in (
         (["startup", "--subjects", "of"], "unknown subject 'of'"),
+        (["oltp", "--loads", "read-all"], "unknown load 'read-all'; there are read-only, "),
         (["startup", "--tables", "5", "--schemas", "9"], "9 schemas are more than 5 tables"),
         (["startup", "--json", str(tmp_path / "no" / "x.json")], "there is no directory"),
         (["ddl", "--operations", "drop"], "unknown operation"),
