@@ -133,6 +133,14 @@ def test_mtr_without_a_report_is_a_problem(layout: Layout, runner: Path, monkeyp
     assert "made no report" in level.problem and level.passed == 0
 
 
+def test_leaks_are_not_looked_for_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASAN_OPTIONS", raising=False)
+    assert "detect_leaks=0" in mtr.environment("asan")["ASAN_OPTIONS"]
+    assert "ASAN_OPTIONS" not in mtr.environment("release")
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1")
+    assert mtr.environment("asan")["ASAN_OPTIONS"] == "detect_leaks=1"
+
+
 def test_mtr_runs_unprivileged(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("x")
