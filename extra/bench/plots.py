@@ -40,6 +40,13 @@ COLORED = (
     *("stock", "mariadb", "off", "fadvise", "light", "light+threads", "map", "defaults"),
     "light+io_uring",
 )
+# Subjects of other experiments, which are in no plot with the one whose colour they share.
+SAME_COLOR = {
+    "undo-read-ahead": "map",
+    "merge-ways": "fadvise",
+    "merge-on-the-fly": "light",
+    "merge-keep-cache": "light+threads",
+}
 WIDTH_IN = 8.6
 BAR_IN = 0.34
 
@@ -54,6 +61,7 @@ class Plot:
 
 def _color(name: str, names: Sequence[str], place: int) -> str:
     """The same colour for the same name in every plot; by place for names without their own."""
+    name = SAME_COLOR.get(name, name)
     return PALETTE[(names.index(name) if name in names else place) % len(PALETTE)]
 
 
@@ -78,7 +86,8 @@ def _bars(labels: Sequence[str], values: Sequence[Summary], unit: str) -> str:
         axes.barh(place, value.median, color=color, height=0.68)
         if value.count > 1:
             axes.plot([value.minimum, value.maximum], [place, place], color="#222222", lw=1.2)
-        shown = f"{value.median:,.2f}" if value.median < 100 else f"{value.median:,.0f}"
+        digits = 3 if value.median < 1 else 2 if value.median < 100 else 0
+        shown = f"{value.median:,.{digits}f}"
         axes.text(value.maximum + most * 0.012, place, shown, va="center")
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
@@ -203,15 +212,15 @@ def _bar_data(runs: Sequence[Run], metric: str) -> tuple[list[str], list[Summary
 
 def _undo(documents: Sequence[Document]) -> list[Plot]:
     plots = []
-    for (_, profile), runs in _select(documents, "undo").items():
+    for (mode, profile), runs in _select(documents, "undo").items():
         for size, chosen in _sizes(runs).items():
             for metric, unit in (
                 ("resurrect_s", "seconds until the locks are found"),
                 ("resurrect_mib_per_sec", "MiB of undo read a second"),
             ):
                 labels, values = _bar_data(chosen, metric)
-                if labels:
-                    caption = f"Undo: profile {profile}, {size}"
+                if any(value.maximum for value in values):
+                    caption = f"Undo: {mode} start, profile {profile}, {size}"
                     plots.append(Plot(caption, _bars(labels, values, unit)))
     return plots
 
