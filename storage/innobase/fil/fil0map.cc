@@ -315,8 +315,8 @@ bool s_is_unchanged = false;
 /** True if the start does not need the objects of all tablespaces. */
 bool s_may_wait = false;
 /** Tablespaces whose objects were not made, although the dictionary was read.
- */
-std::atomic_size_t s_n_waiting{0};
+Protected by s_forgotten_mutex until the start is over; not changed later. */
+std::unordered_set<space_id_t> s_waiting;
 /** True if some tablespace objects were not made at start-up. */
 std::atomic_bool s_is_lazy{false};
 
@@ -1080,7 +1080,8 @@ bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
     return false;
   }
   s_is_lazy = true;
-  ++s_n_waiting;
+  const std::lock_guard guard(s_forgotten_mutex);
+  s_waiting.insert(space_id);
   return true;
 }
 
@@ -1097,8 +1098,8 @@ size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
 void note_validation(bool is_clean) {
   s_is_clean = is_clean;
 
-  if (s_n_waiting > 0) {
-    ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_n_waiting
+  if (!s_waiting.empty()) {
+    ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
                             << " tablespaces are opened when they are used";
   }
 }
@@ -1212,7 +1213,9 @@ void verify_all() {
 }  // namespace
 
 void open(space_id_t space_id) {
-  if (!s_is_lazy || !fsp_is_ibd_tablespace(space_id)) {
+  /* A file that was not where the dictionary says is not opened here. */
+  if (!s_is_lazy || !fsp_is_ibd_tablespace(space_id) ||
+      (!s_is_unchanged && s_waiting.count(space_id) == 0)) {
     return;
   }
 
