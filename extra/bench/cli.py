@@ -192,9 +192,7 @@ def ddl_command(
     with _errors():
         settings = Settings(**common)
         check_names(settings.subjects, DDL_SUBJECTS)
-        for name in operations:
-            if name not in ddl.OPERATIONS:
-                raise BenchError(f"unknown operation {name!r}; there are {', '.join(ddl.OPERATIONS)}")
+        check_names(operations, ddl.OPERATIONS, "operation")
         options = ddl.Options(rows, buffers, threads, operations, settings.subjects)
         _bench(settings, {"ddl": lambda context: ddl.run(context, options)})
 
@@ -224,9 +222,7 @@ def oltp_command(
     with _errors():
         settings = Settings(**common)
         check_names(settings.subjects, OLTP_SUBJECTS)
-        for name in loads:
-            if name not in oltp.MODES:
-                raise BenchError(f"unknown load {name!r}; there are {', '.join(oltp.MODES)}")
+        check_names(loads, oltp.MODES, "load")
         options = oltp.Options(rows, threads, seconds, loads, settings.subjects)
         _bench(settings, {"oltp": lambda context: oltp.run(context, options)})
 

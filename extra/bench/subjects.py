@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -260,10 +260,10 @@ def mariadb_binary() -> Binary:
     return inspect_binary(Path(shutil.which("mariadbd") or "/usr/sbin/mariadbd"))
 
 
-def check_names(names: Sequence[str], known: Sequence[str]) -> None:
-    """Raises BenchError for a subject that does not exist or is named twice."""
+def check_names(names: Sequence[str], known: Collection[str], what: str = "subject") -> None:
+    """Raises BenchError for a name, of a subject or what else, that does not exist or is there twice."""
     for name in names:
         if name not in known:
-            raise BenchError(f"unknown subject {name!r}; there are {', '.join(known)}")
+            raise BenchError(f"unknown {what} {name!r}; there are {', '.join(known)}")
         if names.count(name) > 1:
-            raise BenchError(f"subject {name!r} is named twice")
+            raise BenchError(f"{what} {name!r} is named twice")
