@@ -29,7 +29,7 @@ COMMON = [
 ]
 # What of the log depends on time, process, or the order of threads.
 NOISE = re.compile(r"^\S+ \d+ ")
-THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<= triggered thread )\d+|(?<= nullptr thread )\d+")
+THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<= thread )\d+$")
 # The client says where in its input an error was.
 AT_LINE = re.compile(r" at line \d+(?=: )")
 

@@ -51,6 +51,7 @@ map alone: opening a file checks its header as it always did. */
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <tuple>
 #include <unordered_map>
@@ -317,8 +318,6 @@ bool s_may_wait = false;
 /** Tablespaces whose objects were not made, although the dictionary was read.
 Protected by s_forgotten_mutex until the start is over; not changed later. */
 std::unordered_set<space_id_t> s_waiting;
-/** True if some tablespace objects were not made at start-up. */
-std::atomic_bool s_is_lazy{false};
 
 /** Counts DDL on files. */
 std::atomic<uint64_t> s_ddl_seq{1};
@@ -1013,7 +1012,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   s_can_find = false;
 
   tablespaces->insert(tablespaces->end(), found.begin(), found.end());
-  s_is_lazy = s_is_unchanged = true;
+  s_is_unchanged = true;
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << found.size()
                           << " tablespaces are read from the dictionary, the"
                           << " others when they are used";
@@ -1022,37 +1021,48 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
 namespace {
 
-/** Find the path of a tablespace in the current map.
-@param[in]   space_id  tablespace ID
-@param[out]  path      path
-@param[out]  name      name of the tablespace
-@param[out]  identity  identity of the file
-@return false if it is not there, or was dropped */
-bool find_path(space_id_t space_id, std::string &path, std::string &name,
-               File_identity &identity) {
+/** What the current map says of a tablespace. */
+struct Known {
+  /** Path of its file. */
+  std::string path;
+  /** Name of the tablespace. */
+  std::string name;
+  /** Identity of the file. */
+  File_identity identity;
+};
+
+/** Find a tablespace in the current map.
+@param[in]  space_id  tablespace ID
+@return nothing if it is not there, or was dropped */
+std::optional<Known> find_known(space_id_t space_id) {
   if (is_forgotten(space_id)) {
-    return false;
+    return std::nullopt;
   }
 
   const std::lock_guard guard(s_mutex);
   const auto place = s_image->find(space_id);
 
   if (place == nullptr) {
-    return false;
+    return std::nullopt;
   }
   const auto &dir = s_image->dir(*place);
   const auto &file = s_image->file(*place);
 
-  path = s_roots[dir.root].first + join(dir.path, file.name);
-  name = file.space_name.empty() ? default_space_name(dir, file.name)
-                                 : file.space_name;
-  identity = file.identity;
-  return true;
+  return Known{s_roots[dir.root].first + join(dir.path, file.name),
+               file.space_name.empty() ? default_space_name(dir, file.name)
+                                       : file.space_name,
+               file.identity};
+}
+
+/** @return true if the header of a file was not read at start-up
+@param[in]  place  place of the file in the map of the start-up */
+bool is_unread(const Place &place) {
+  return s_is_skipped[place.dir] || s_image->file(place).is_same;
 }
 
 }  // namespace
 
-bool is_lazy() { return s_is_lazy; }
+bool is_lazy() { return s_is_unchanged || !s_waiting.empty(); }
 
 bool is_unread(space_id_t space_id) {
   if (s_image == nullptr || s_is_skipped.empty()) {
@@ -1060,8 +1070,7 @@ bool is_unread(space_id_t space_id) {
   }
   const auto place = s_image->find(space_id);
 
-  return place != nullptr &&
-         (s_is_skipped[place->dir] || s_image->file(*place).is_same);
+  return place != nullptr && is_unread(*place);
 }
 
 bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
@@ -1071,15 +1080,11 @@ bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
     return false;
   }
 
-  std::string map_path;
-  std::string map_name;
-  File_identity identity;
+  const auto known = find_known(space_id);
 
-  if (!find_path(space_id, map_path, map_name, identity) || map_path != path ||
-      map_name != space_name) {
+  if (!known || known->path != path || known->name != space_name) {
     return false;
   }
-  s_is_lazy = true;
   const std::lock_guard guard(s_forgotten_mutex);
   s_waiting.insert(space_id);
   return true;
@@ -1139,26 +1144,20 @@ bool read_header(const std::string &path, space_id_t &space_id, uint32_t &flags,
          space_id == mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_ID);
 }
 
-}  // namespace
-
-namespace {
-
 /** Read a header and compare it with the map.
 @param[in]  space_id  tablespace ID */
 void verify(space_id_t space_id) {
   const auto seq = s_ddl_seq.load();
-  std::string path;
-  std::string name;
+  const auto known = find_known(space_id);
   space_id_t header_id = SPACE_UNKNOWN;
   uint32_t flags;
-  File_identity known;
   File_identity identity{0, 0};
 
-  if (!find_path(space_id, path, name, known)) {
+  if (!known) {
     return;
   }
 
-  const bool is_good = read_header(path, header_id, flags, identity) &&
+  const bool is_good = read_header(known->path, header_id, flags, identity) &&
                        header_id == space_id && fsp_flags_is_valid(flags);
 
   ++g_status.files_verified;
@@ -1166,14 +1165,16 @@ void verify(space_id_t space_id) {
   /* After DDL that is not in the map yet, there may be no file of that name, or
   another one; during DDL it may have any ID. Such a file is left to those who
   open it. */
-  const bool is_ddl = s_ddl_seq != seq || is_forgotten(space_id) ||
-                      (s_written_seq != seq && !known.is_same(identity));
+  const bool is_ddl =
+      s_ddl_seq != seq || is_forgotten(space_id) ||
+      (s_written_seq != seq && !known->identity.is_same(identity));
 
   if (!is_good && !is_ddl) {
     ++g_status.files_differing;
     ib::warn(ER_IB_MSG_383)
-        << "Tablespace map: file '" << path << "' was taken for tablespace "
-        << space_id << ", name '" << name << "', and was changed in place: "
+        << "Tablespace map: file '" << known->path
+        << "' was taken for tablespace " << space_id << ", name '"
+        << known->name << "', and was changed in place: "
         << (header_id == SPACE_UNKNOWN
                 ? std::string("it has no plain header")
                 : "its header has the ID " + std::to_string(header_id));
@@ -1214,17 +1215,15 @@ void verify_all() {
 
 void open(space_id_t space_id) {
   /* A file that was not where the dictionary says is not opened here. */
-  if (!s_is_lazy || !fsp_is_ibd_tablespace(space_id) ||
-      (!s_is_unchanged && s_waiting.count(space_id) == 0)) {
+  if (!fsp_is_ibd_tablespace(space_id) ||
+      (!s_is_unchanged && s_waiting.count(space_id) == 0) ||
+      fil_space_exists_in_mem(space_id, nullptr, false, false)) {
     return;
   }
 
-  std::string path;
-  std::string name;
-  File_identity identity;
+  const auto known = find_known(space_id);
 
-  if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
-      !find_path(space_id, path, name, identity)) {
+  if (!known) {
     return;
   }
 
@@ -1233,18 +1232,19 @@ void open(space_id_t space_id) {
 
   space_id_t header_id;
   uint32_t flags;
+  File_identity identity;
 
   if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
-      !read_header(path, header_id, flags, identity) || header_id != space_id ||
-      !fsp_flags_is_valid(flags)) {
+      !read_header(known->path, header_id, flags, identity) ||
+      header_id != space_id || !fsp_flags_is_valid(flags)) {
     return;
   }
-  (void)fil_ibd_open(false, FIL_TYPE_TABLESPACE, space_id, flags, name.c_str(),
-                     path.c_str(), false, false);
+  (void)fil_ibd_open(false, FIL_TYPE_TABLESPACE, space_id, flags,
+                     known->name.c_str(), known->path.c_str(), false, false);
 }
 
 void open(const char *space_name) {
-  if (!s_is_lazy) {
+  if (!is_lazy()) {
     return;
   }
 
@@ -1809,7 +1809,7 @@ void start() {
   }
 
   for (const auto &place : s_image->by_id) {
-    if (s_is_skipped[place.dir] || s_image->file(place).is_same) {
+    if (is_unread(place)) {
       s_unverified.push_back(place.space_id);
     }
   }
