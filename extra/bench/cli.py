@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import signal
 from collections.abc import Callable, Collection, Iterator
@@ -22,7 +23,7 @@ from bench.errors import BenchError, Unavailable
 from bench.experiments import ddl, fileio, oltp, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
-from bench.profiles import FIO_FILE, PROFILES, open_volume, volume_facts
+from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
 from bench.roots import remove_root
 from bench.subjects import (
     DDL_SUBJECTS,
@@ -72,6 +73,7 @@ class Settings:
     """The options that every experiment has."""
 
     profile: str
+    memory: int | None
     rounds: int
     subjects: tuple[str, ...]
     json_path: Path | None
@@ -97,6 +99,22 @@ def _numbers(
     return found
 
 
+def _buffers(
+    context: click.Context, option: click.Parameter, value: str
+) -> tuple[float, ...]:
+    """Sizes in MiB; a number with K is in KiB, with G in GiB."""
+    found = []
+    for part in value.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*([KMG]?)\s*", part, re.IGNORECASE)
+        if match is None:
+            raise click.BadParameter(f"{part!r} is not a size such as 64K, 16 (MiB) or 1G")
+        size = int(match[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024}[match[2].upper()]
+        if not ddl.SMALLEST_BUFFER_MIB <= size <= ddl.LARGEST_BUFFER_MIB:
+            raise click.BadParameter(f"{part.strip()} is not in 64K to 4095M")
+        found.append(int(size) if size == int(size) else size)
+    return tuple(found)
+
+
 def _file(name: str, variable: str, text: str) -> Callable[..., Any]:
     kind = click.Path(path_type=Path, dir_okay=False)
     return click.option(name, variable, type=kind, help=text)
@@ -107,6 +125,8 @@ def common_options(function: Callable[..., None]) -> Callable[..., None]:
     options = (
         click.option("--profile", type=click.Choice(list(PROFILES)), default="local",
                      show_default=True, help="Volume to run on."),
+        click.option("--memory", type=click.IntRange(256),
+                     help="MiB that a server may use, its files in the page cache included."),
         click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True,
                      help="How often each subject runs."),
         click.option("--subjects", callback=_split,
@@ -175,15 +195,18 @@ def undo_command(rows: int, cached: bool, rollback: bool, **common: Any) -> None
 @main.command("ddl")
 @click.option("--rows", type=click.IntRange(1000, 100_000_000), default=600_000,
               show_default=True)  # fmt: skip
-@click.option("--buffers", callback=_numbers, default="1,16,64,256", show_default=True,
-              help="Sort buffer sizes, MiB.")  # fmt: skip
+@click.option("--indexes", type=click.IntRange(1, 60), default=ddl.KEYS, show_default=True,
+              help="Indexed columns of the table, of 64 characters each.")  # fmt: skip
+@click.option("--buffers", callback=_buffers, default="1,16,64,256", show_default=True,
+              help="Sort buffer sizes: 64K, 16 (MiB), 1G.")  # fmt: skip
 @click.option("--threads", callback=_numbers, default="1,4", show_default=True)
 @click.option("--operations", callback=_split, default=",".join(ddl.OPERATIONS),
               show_default=True)  # fmt: skip
 @common_options
 def ddl_command(
     rows: int,
-    buffers: tuple[int, ...],
+    indexes: int,
+    buffers: tuple[float, ...],
     threads: tuple[int, ...],
     operations: tuple[str, ...],
     **common: Any,
@@ -193,7 +216,7 @@ def ddl_command(
         settings = Settings(**common)
         check_names(settings.subjects, DDL_SUBJECTS)
         check_names(operations, ddl.OPERATIONS, "operation")
-        options = ddl.Options(rows, buffers, threads, operations, settings.subjects)
+        options = ddl.Options(rows, indexes, buffers, threads, operations, settings.subjects)
         _bench(settings, {"ddl": lambda context: ddl.run(context, options)})
 
 
@@ -239,7 +262,7 @@ def all_command(tables: int, schemas: int, **common: Any) -> None:
         size = _tables(tables, schemas)
         clean = startup.Options(size, crash=False, warm=True, subjects=())
         crash = startup.Options(size, crash=True, warm=False, subjects=())
-        sorts = ddl.Options(600_000, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), ())
+        sorts = ddl.Options(600_000, ddl.KEYS, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), ())
         load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), ())
         _bench(
             settings,
@@ -279,13 +302,14 @@ def _bench(settings: Settings, experiments: dict[str, Experiment]) -> None:
     layout = default_layout()
     layout.make()
     profile = PROFILES[settings.profile]
+    memory_bytes = settings.memory << 20 if settings.memory else None
     mysqld = _mysqld(settings, experiments)
     document: results.Document | None = None
     try:
-        with take_lock(layout), Ui() as ui, open_volume(layout, profile) as volume:
+        with take_lock(layout), Ui() as ui, open_volume(layout, profile, memory_bytes) as volume:
             document = results.Document(
                 command_line=["./redstart", "bench", *click.get_current_context().obj],
-                profile={"name": profile.name, "what": profile.what, "verified": volume.verified},
+                profile=profile_facts(volume),
                 volume=volume_facts(volume),
             )
             context = Context(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def make_file(path: Path) -> None:
 
 
 def random_read(
-    path: Path, block_bytes: int, depth: int, seconds: float, procs: Path | None = None
+    path: Path, block_bytes: int, depth: int, seconds: float, procs: Sequence[Path] = ()
 ) -> FioResult:
     """Random O_DIRECT reads of a file for some seconds, in a cgroup if one is given."""
     tools.need("fio")

@@ -18,7 +18,7 @@ from bench import fio, latency
 from bench.diskstats import Device, device_of, disk_facts, mount_of
 from bench.errors import Unavailable
 from bench.layout import Layout
-from bench.throttle import Limits, system_controller
+from bench.throttle import Limited, Limits, limited
 
 TOLERANCE = 0.1
 """A limit holds if fio measures it within this fraction."""
@@ -64,15 +64,16 @@ PROFILES = {
 class Volume:
     """A place for data directories with a profile in force.
 
-    `procs` is the file to put process ids into, None if nothing is limited. `device` is None
+    `procs` are the files to put process ids into, none if nothing is limited. `device` is None
     where there is no block device, and I/O cannot be counted.
     """
 
     profile: Profile
     directory: Path
     device: Device | None
-    procs: Path | None
+    procs: tuple[Path, ...]
     verified: dict[str, Any]
+    memory_bytes: int | None = None
 
 
 def limit_error(limits: Limits, small: fio.FioResult, large: fio.FioResult) -> str | None:
@@ -104,27 +105,36 @@ def delay_error(delay_usec: int, one: fio.FioResult, many: fio.FioResult) -> str
 
 
 @contextlib.contextmanager
-def open_volume(layout: Layout, profile: Profile) -> Iterator[Volume]:
+def open_volume(
+    layout: Layout, profile: Profile, memory_bytes: int | None = None
+) -> Iterator[Volume]:
     """Puts a profile in force, verifies it with fio, and takes it away again at the end.
 
-    Raises Unavailable if this machine cannot do it: no cgroup controller, no root, no block
-    device, no fio, or a disk that is slower than the profile.
+    `memory_bytes` limits what a server has of memory and page cache together. Raises Unavailable
+    if this machine cannot do it: no cgroup controller, no root, no block device, no fio, or a
+    disk that is slower than the profile.
     """
-    if profile.limits is not None:
-        with _throttled(layout, profile, profile.limits) as volume:
-            yield volume
-    elif profile.read_delay_usec:
-        with latency.mounted(layout.volumes, profile.read_delay_usec) as point:
-            yield _delayed(profile, point)
-    else:
+    with contextlib.ExitStack() as stack:
+        if profile.read_delay_usec:
+            point = stack.enter_context(latency.mounted(layout.volumes, profile.read_delay_usec))
+            held = stack.enter_context(limited("", None, memory_bytes))
+            yield _delayed(profile, point, held)
+            return
         try:
             device: Device | None = device_of(layout.base)
         except Unavailable:
+            if profile.limits is not None:
+                raise
             device = None
-        yield Volume(profile, layout.base, device, None, {})
+        numbers = device.numbers if device is not None else ""
+        held = stack.enter_context(limited(numbers, profile.limits, memory_bytes))
+        if profile.limits is not None and device is not None:
+            yield _throttled(layout, profile, profile.limits, device, held)
+        else:
+            yield Volume(profile, layout.base, device, held.procs, {}, held.memory_bytes)
 
 
-def _delayed(profile: Profile, point: Path) -> Volume:
+def _delayed(profile: Profile, point: Path, held: Limited) -> Volume:
     file = point / FIO_FILE
     fio.make_file(file)
     one = fio.random_read(file, 16384, 1, CHECK_SEC)
@@ -136,36 +146,41 @@ def _delayed(profile: Profile, point: Path) -> Volume:
         "read_delay_usec": profile.read_delay_usec,
         "fio": [one.as_dict(), many.as_dict()],
     }
-    return Volume(profile, point, device_of(point), None, verified)
+    return Volume(profile, point, device_of(point), held.procs, verified, held.memory_bytes)
 
 
-@contextlib.contextmanager
-def _throttled(layout: Layout, profile: Profile, limits: Limits) -> Iterator[Volume]:
-    device = device_of(layout.base)
-    controller = system_controller()
-    controller.sweep()
+def _throttled(
+    layout: Layout, profile: Profile, limits: Limits, device: Device, held: Limited
+) -> Volume:
     file = layout.base / FIO_FILE
     fio.make_file(file)
-    group = controller.make(str(os.getpid()))
-    try:
-        group.limit(device.numbers, limits)
-        for _ in range(CHECKS_MOST):
-            small = fio.random_read(file, 16384, 32, CHECK_SEC, group.procs)
-            large = fio.random_read(file, MIB, 8, CHECK_SEC, group.procs)
-            problem = limit_error(limits, small, large)
-            if problem is None:
-                break
-        if problem is not None:
-            raise Unavailable(f"the profile {profile.name} does not hold on {device.disk}: {problem}")
-        verified = {
-            "cgroup_version": controller.version,
-            "read_iops_limit": limits.read_iops,
-            "read_bytes_per_sec_limit": limits.read_bytes_per_sec,
-            "fio": [small.as_dict(), large.as_dict()],
-        }
-        yield Volume(profile, layout.base, device, group.procs, verified)
-    finally:
-        group.remove()
+    for _ in range(CHECKS_MOST):
+        small = fio.random_read(file, 16384, 32, CHECK_SEC, held.procs)
+        large = fio.random_read(file, MIB, 8, CHECK_SEC, held.procs)
+        problem = limit_error(limits, small, large)
+        if problem is None:
+            break
+    if problem is not None:
+        raise Unavailable(f"the profile {profile.name} does not hold on {device.disk}: {problem}")
+    verified = {
+        "cgroup_version": held.versions["io"],
+        "read_iops_limit": limits.read_iops,
+        "read_bytes_per_sec_limit": limits.read_bytes_per_sec,
+        "fio": [small.as_dict(), large.as_dict()],
+    }
+    return Volume(profile, layout.base, device, held.procs, verified, held.memory_bytes)
+
+
+def profile_facts(volume: Volume) -> dict[str, Any]:
+    """What the JSON says about the profile; a limit of memory is part of its name."""
+    profile = volume.profile
+    facts = {"name": profile.name, "what": profile.what, "verified": dict(volume.verified)}
+    if volume.memory_bytes is not None:
+        size = f"{volume.memory_bytes // MIB:,} MiB of memory"
+        facts["name"] += f", {size}"
+        facts["what"] += f"; {size}, page cache included"
+        facts["verified"]["memory_limit_bytes"] = volume.memory_bytes
+    return facts
 
 
 def volume_facts(volume: Volume) -> dict[str, Any]:

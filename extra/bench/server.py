@@ -41,10 +41,9 @@ STATUS_PREFIXES = (
     "Innodb_pages_read",
 )
 
-_JOIN = 'if [ -n "$1" ]; then echo $$ > "$1" || exit 70; fi; shift; '
-_PLAIN = _JOIN + 'exec "$@"'
+_PLAIN = tools.JOIN + 'exec "$@"'
 _CHROOT = (
-    _JOIN
+    tools.JOIN
     + 'root=$1; shift; while [ "$1" != -- ]; do '
     + 'mkdir -p "$root$1" && mount --rbind "$1" "$root$1" || exit 71; shift; done; '
     + 'shift; exec chroot "$root" "$@"'
@@ -52,21 +51,21 @@ _CHROOT = (
 
 
 def launch_command(
-    binary: Binary, options: Sequence[str], binds: Sequence[Path], procs: Path | None
+    binary: Binary, options: Sequence[str], binds: Sequence[Path], procs: Sequence[Path]
 ) -> list[str]:
-    """The words that start a server in its cgroup and root; its process id is that of the words.
+    """The words that start a server in its cgroups and root; its process id is that of the words.
 
     `binds` are directories that a server in a root sees at the same path as everybody else.
     """
     head = ["setpriv", "--pdeathsig", "KILL"]
-    group = str(procs) if procs else ""
+    groups = [*map(str, procs), "--"]
     server = [str(binary.path), *options]
     if binary.root is None:
-        return [*head, "sh", "-c", _PLAIN, "sh", group, *server]
+        return [*head, "sh", "-c", _PLAIN, "sh", *groups, *server]
     unshare = ["unshare", "--mount", "--propagation", "private"]
     points = [str(path) for path in binds]
     root = str(binary.root)
-    return [*head, *unshare, "sh", "-c", _CHROOT, "sh", group, root, *points, "--", *server]
+    return [*head, *unshare, "sh", "-c", _CHROOT, "sh", *groups, root, *points, "--", *server]
 
 
 @dataclass
@@ -93,7 +92,7 @@ class Server:
         datadir: Path,
         options: Sequence[str],
         log: Path,
-        procs: Path | None = None,
+        procs: Sequence[Path] = (),
     ) -> None:
         self._layout = layout
         self.binary = binary
@@ -313,7 +312,7 @@ def initialize(layout: Layout, binary: Binary, datadir: Path, log: Path) -> None
         script = _mariadb_script()
     else:
         options.append("--initialize-insecure")
-    command = launch_command(binary, options, [layout.base], None)
+    command = launch_command(binary, options, [layout.base], ())
     done = subprocess.run(
         command, input=script, capture_output=True, text=True, errors="replace", check=False
     )

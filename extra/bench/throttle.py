@@ -1,15 +1,19 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Limits on a device's reads for one group of processes, by cgroup v1 (blkio) or v2 (io).
+"""Limits for one group of processes: on a device's reads, and on memory with the page cache.
 
-Only processes put into the group are limited. Reads are limited and writes are not: neither
-version can give reads and writes one common budget, and buffered writes escape v1 altogether.
+By cgroup v1 (blkio, memory) or v2 (io, memory). Only processes put into the group are limited.
+Reads are limited and writes are not: neither version can give reads and writes one common
+budget, and buffered writes escape v1 altogether. What the page cache holds of the files that the
+group reads and writes is part of its memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -39,6 +43,9 @@ class Group(Protocol):
 
     def limit(self, numbers: str, limits: Limits) -> None:
         """Sets the limits for the device MAJOR:MINOR."""
+
+    def limit_memory(self, memory_bytes: int) -> None:
+        """Sets the limit of memory and page cache together; no swap beyond it."""
 
     def remove(self) -> None:
         """Lifts the limits, kills what still runs in the group, and removes it."""
@@ -90,12 +97,17 @@ class _BaseGroup:
 
 
 class GroupV1(_BaseGroup):
-    """A group of the v1 blkio controller."""
+    """A group of a v1 controller, blkio or memory."""
 
     def limit(self, numbers: str, limits: Limits) -> None:
         self._limited.append(numbers)
         for name, text in v1_lines(numbers, limits).items():
             self._write(name, text)
+
+    def limit_memory(self, memory_bytes: int) -> None:
+        self._write("memory.limit_in_bytes", str(memory_bytes))
+        if (self.path / "memory.memsw.limit_in_bytes").exists():
+            self._write("memory.memsw.limit_in_bytes", str(memory_bytes))
 
     def _lift(self, numbers: str) -> None:
         for name, text in v1_lines(numbers, None).items():
@@ -108,6 +120,11 @@ class GroupV2(_BaseGroup):
     def limit(self, numbers: str, limits: Limits) -> None:
         self._limited.append(numbers)
         self._write("io.max", v2_line(numbers, limits))
+
+    def limit_memory(self, memory_bytes: int) -> None:
+        self._write("memory.max", str(memory_bytes))
+        if (self.path / "memory.swap.max").exists():
+            self._write("memory.swap.max", "0")
 
     def _lift(self, numbers: str) -> None:
         self._write("io.max", v2_line(numbers, None))
@@ -139,8 +156,12 @@ def remove_group(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Controller:
-    """Where groups are made: the mount point of blkio (v1) or of the unified hierarchy (v2)."""
+    """Where groups are made: the mount point of a v1 controller or of the unified hierarchy (v2).
 
+    `what` is "io" or "memory".
+    """
+
+    what: str
     version: int
     mount: Path
 
@@ -148,10 +169,14 @@ class Controller:
         """Makes an empty group without limits."""
         if self.version == 1:
             return GroupV1(self.mount / (GROUP_PREFIX + name))
-        control = self.mount / "cgroup.subtree_control"
-        if "io" not in control.read_text(encoding="ascii").split():
-            control.write_text("+io\n", encoding="ascii")
+        self.enable()
         return GroupV2(self.mount / (GROUP_PREFIX + name))
+
+    def enable(self) -> None:
+        """Gives the groups of a v2 hierarchy this controller."""
+        control = self.mount / "cgroup.subtree_control"
+        if self.version == 2 and self.what not in control.read_text(encoding="ascii").split():
+            control.write_text(f"+{self.what}\n", encoding="ascii")
 
     def sweep(self) -> list[str]:
         """Removes the groups that a killed bench left behind; returns their names.
@@ -167,30 +192,31 @@ class Controller:
         return removed
 
 
-def find_controller(mounts: str, controllers: str) -> Controller:
-    """The controller that can limit I/O.
+def find_controller(what: str, mounts: str, controllers: str) -> Controller:
+    """The controller of "io" or "memory".
 
     `mounts` is the text of /proc/mounts, `controllers` that of the unified hierarchy's
     cgroup.controllers ("" if there is none). Raises Unavailable if neither version has it.
     """
+    v1 = {"io": "blkio", "memory": "memory"}[what]
     v2: Controller | None = None
     for line in mounts.splitlines():
         words = line.split()
         if len(words) < 4:
             continue
-        if words[2] == "cgroup" and "blkio" in words[3].split(","):
-            return Controller(1, Path(words[1]))
-        if words[2] == "cgroup2" and "io" in controllers.split():
-            v2 = Controller(2, Path(words[1]))
+        if words[2] == "cgroup" and v1 in words[3].split(","):
+            return Controller(what, 1, Path(words[1]))
+        if words[2] == "cgroup2" and what in controllers.split():
+            v2 = Controller(what, 2, Path(words[1]))
     if v2 is None:
-        raise Unavailable("this machine has no cgroup controller for I/O (v1 blkio or v2 io)")
+        raise Unavailable(f"this machine has no cgroup controller of {what} (v1 {v1} or v2 {what})")
     return v2
 
 
-def system_controller() -> Controller:
-    """The controller of this machine; Unavailable without one or without root."""
+def system_controller(what: str) -> Controller:
+    """The controller of this machine of "io" or "memory"; Unavailable without one or without root."""
     if os.geteuid() != 0:
-        raise Unavailable("limiting a device's I/O needs root")
+        raise Unavailable(f"a limit of {what} needs root")
     mounts = Path("/proc/mounts").read_text(encoding="utf-8")
     controllers = ""
     for line in mounts.splitlines():
@@ -198,4 +224,41 @@ def system_controller() -> Controller:
         if len(words) > 2 and words[2] == "cgroup2":
             listed = Path(words[1]) / "cgroup.controllers"
             controllers = listed.read_text(encoding="ascii") if listed.exists() else ""
-    return find_controller(mounts, controllers)
+    return find_controller(what, mounts, controllers)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """The files that take the ids of limited processes, and the controllers' versions by name."""
+
+    procs: tuple[Path, ...]
+    versions: dict[str, int]
+    memory_bytes: int | None
+
+
+@contextlib.contextmanager
+def limited(numbers: str, limits: Limits | None, memory_bytes: int | None) -> Iterator[Limited]:
+    """Groups with limits of reads of the device MAJOR:MINOR, of memory, both, or none; removed at the end.
+
+    Raises Unavailable if this machine has no controller for it, or without root.
+    """
+    wanted = [what for what, limit in (("io", limits), ("memory", memory_bytes)) if limit]
+    controllers = [system_controller(what) for what in wanted]
+    groups: dict[Path, Group] = {}
+    with contextlib.ExitStack() as stack:
+        for controller in controllers:
+            controller.sweep()
+            if controller.mount not in groups:
+                group = controller.make(str(os.getpid()))
+                stack.callback(group.remove)
+                groups[controller.mount] = group
+            controller.enable()
+            if controller.what == "io" and limits is not None:
+                groups[controller.mount].limit(numbers, limits)
+            elif memory_bytes is not None:
+                groups[controller.mount].limit_memory(memory_bytes)
+        yield Limited(
+            tuple(group.procs for group in groups.values()),
+            {controller.what: controller.version for controller in controllers},
+            memory_bytes,
+        )

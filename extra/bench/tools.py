@@ -14,6 +14,9 @@ from pathlib import Path
 
 from bench.errors import BenchError, Unavailable
 
+JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 70; shift; done; shift; '
+"""Shell words that put the shell into cgroups: their files of process ids come first, then "--"."""
+
 PACKAGES = {
     "debootstrap": "debootstrap",
     "fio": "fio",
@@ -44,17 +47,17 @@ def need_root(what: str) -> None:
 
 
 def run(
-    command: Sequence[str | Path], log: Path | None = None, procs: Path | None = None
+    command: Sequence[str | Path], log: Path | None = None, procs: Sequence[Path] = ()
 ) -> str:
     """Runs a program to its end and returns its standard output.
 
     With `log`, output and errors go to that file instead. With `procs`, the program runs in the
-    cgroup with that file of process ids. Raises BenchError with the last lines of what the
+    cgroups with these files of process ids. Raises BenchError with the last lines of what the
     program said if it fails. Ctrl-C ends the program and all it has started.
     """
     words = [str(word) for word in command]
-    if procs is not None:
-        words = ["sh", "-c", 'echo $$ > "$1" && shift && exec "$@"', "sh", str(procs), *words]
+    if procs:
+        words = ["sh", "-c", JOIN + 'exec "$@"', "sh", *map(str, procs), "--", *words]
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(open(log, "wb+") if log else tempfile.TemporaryFile())
         errors = output if log else stack.enter_context(tempfile.TemporaryFile())

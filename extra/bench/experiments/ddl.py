@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """What building indexes costs in temporary file I/O and time.
 
-`rebuild` is ALTER TABLE ... ENGINE=InnoDB, ALGORITHM=INPLACE of a table with five indexes;
-`add-index` adds a sixth. Temporary file I/O is what the server's own performance schema counts
+`rebuild` is ALTER TABLE ... ENGINE=InnoDB, ALGORITHM=INPLACE of a table with five indexes, or as
+many as wanted; `add-index` adds one of two columns, `add-unique` a unique one. Temporary file I/O is what the server's own performance schema counts
 for InnoDB's temporary files, so it is the same in stock MySQL and MariaDB, and holds every byte
 whether it reached the device or stayed in the page cache.
 """
@@ -34,9 +34,13 @@ KEYS = 5
 KEY_BYTES = 64
 ID_BYTES = 4
 MIB = 1 << 20
+SMALLEST_BUFFER_MIB = 1 / 16
+LARGEST_BUFFER_MIB = 4095
+"""The least and, in whole MiB, the most that innodb_ddl_buffer_size takes."""
 OPERATIONS = {
     "rebuild": "ALTER TABLE bench.t ENGINE=InnoDB, ALGORITHM=INPLACE",
-    "add-index": "ALTER TABLE bench.t ADD INDEX k6 (c1, c2), ALGORITHM=INPLACE",
+    "add-index": "ALTER TABLE bench.t ADD INDEX k (c1, c2), ALGORITHM=INPLACE",
+    "add-unique": "ALTER TABLE bench.t ADD UNIQUE INDEX k (c1, c2), ALGORITHM=INPLACE",
 }
 TEMP_FILES = (
     "SELECT count_read, count_write, sum_number_of_bytes_read, sum_number_of_bytes_write "
@@ -47,19 +51,20 @@ TEMP_FILES = (
 
 @dataclass(frozen=True)
 class Ddl(FullTables):
-    """Recipe for a table of rows with five indexed columns of 64 random characters."""
+    """Recipe for a table of rows with indexed columns of 64 random characters."""
 
     rows: int
+    indexes: int = KEYS
 
     @property
     def key(self) -> str:
         """Name of the folder."""
-        return f"ddl-{self.rows}r"
+        return f"ddl-{self.rows}r" + (f"-{self.indexes}i" if self.indexes != KEYS else "")
 
     @property
     def what(self) -> str:
         """Size in words."""
-        return f"one table of {self.rows:,} rows with {KEYS} indexes"
+        return f"one table of {self.rows:,} rows with {self.indexes} indexes"
 
     @property
     def steps(self) -> int:
@@ -69,16 +74,17 @@ class Ddl(FullTables):
     @property
     def peak_bytes(self) -> int:
         """Table, its copy, its rebuilt form and the sort files."""
-        return (2 << 30) + self.rows * 8000
+        return (2 << 30) + self.rows * (800 * self.indexes + 4000)
 
     @property
     def final_bytes(self) -> int:
         """Table and copy."""
-        return (1 << 30) + self.rows * 2000
+        return (1 << 30) + self.rows * (300 * self.indexes + 500)
 
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Makes the table by doubling it, then its indexes."""
-        columns = ", ".join(f"c{key} VARCHAR({KEY_BYTES}) NOT NULL" for key in range(1, KEYS + 1))
+        numbered = range(1, max(self.indexes, 2) + 1)
+        columns = ", ".join(f"c{key} VARCHAR({KEY_BYTES}) NOT NULL" for key in numbered)
         server.query("CREATE DATABASE bench")
         server.query(
             f"CREATE TABLE bench.t (id INT PRIMARY KEY, {columns}) "
@@ -87,7 +93,7 @@ class Ddl(FullTables):
         rows = 0
         while rows < self.rows:
             more = min(rows, self.rows - rows) or min(SEED_ROWS, self.rows)
-            hashes = ", ".join(f"SHA2(id * 10 + {key}, 256)" for key in range(1, KEYS + 1))
+            hashes = ", ".join(f"SHA2(id * 10 + {key}, 256)" for key in numbered)
             if rows == 0:
                 numbers = " UNION ALL ".join(f"SELECT {n} AS id" for n in range(1, more + 1))
                 source = f"({numbers}) AS seed"
@@ -96,14 +102,14 @@ class Ddl(FullTables):
             server.query(f"INSERT INTO bench.t SELECT id, {hashes} FROM {source}")
             rows += more
             progress(more)
-        indexes = ", ".join(f"ADD INDEX k{key} (c{key})" for key in range(1, KEYS + 1))
+        indexes = ", ".join(f"ADD INDEX k{key} (c{key})" for key in range(1, self.indexes + 1))
         server.query(f"ALTER TABLE bench.t {indexes}")
 
 
-def key_data_bytes(operation: str, rows: int) -> int:
+def key_data_bytes(operation: str, rows: int, indexes: int) -> int:
     """Bytes of all keys that an operation sorts: the indexed columns and the primary key."""
     if operation == "rebuild":
-        return rows * KEYS * (KEY_BYTES + ID_BYTES)
+        return rows * indexes * (KEY_BYTES + ID_BYTES)
     return rows * (2 * KEY_BYTES + ID_BYTES)
 
 
@@ -112,7 +118,8 @@ class Options:
     """What the user asked for; buffers in MiB."""
 
     rows: int
-    buffers: tuple[int, ...]
+    indexes: int
+    buffers: tuple[float, ...]
     threads: tuple[int, ...]
     operations: tuple[str, ...]
     subjects: tuple[str, ...]
@@ -121,7 +128,7 @@ class Options:
 def run(context: Context, options: Options) -> None:
     """Runs the experiment and adds its runs to the document."""
     tools.need_root("a cold index build (dropping the kernel's caches)")
-    recipe = Ddl(options.rows)
+    recipe = Ddl(options.rows, options.indexes)
     subjects = context.find_subjects(options.subjects or DDL_SUBJECTS)
     datadirs: dict[str, DataDir] = {}
     for subject in subjects:
@@ -139,8 +146,13 @@ def run(context: Context, options: Options) -> None:
     ]
     task = context.ui.begin("ddl", len(plan))
     for number, operation, buffer, threads, subject in plan:
-        context.ui.update(task, f"{operation}, {buffer} MiB, {threads} thread(s): {subject.name}")
-        parameters = {"rows": options.rows, "buffer_mib": buffer, "threads": threads}
+        context.ui.update(task, f"{operation}, {buffer:g} MiB, {threads} thread(s): {subject.name}")
+        parameters = {
+            "rows": options.rows,
+            "indexes": options.indexes,
+            "buffer_mib": buffer,
+            "threads": threads,
+        }
         if subject.binary.flavour == "mariadb":
             parameters["threads"] = 1
         result = starts.new_run("ddl", subject.name, operation, number, parameters)
@@ -152,10 +164,10 @@ def run(context: Context, options: Options) -> None:
 
 def _server_options(subject: Subject, parameters: dict[str, Any]) -> list[str]:
     if subject.binary.flavour == "mariadb":
-        size = min(parameters["buffer_mib"], 64) * MIB
+        size = int(min(parameters["buffer_mib"], 64) * MIB)
         return ["--performance-schema=ON", f"--innodb-sort-buffer-size={size}"]
     return [
-        f"--innodb-ddl-buffer-size={parameters['buffer_mib'] * MIB}",
+        f"--innodb-ddl-buffer-size={int(parameters['buffer_mib'] * MIB)}",
         f"--innodb-ddl-threads={parameters['threads']}",
         f"--innodb-parallel-read-threads={parameters['threads']}",
     ]
@@ -236,7 +248,8 @@ def _alter(context: Context, server: Server, result: Run) -> None:
     names = ("temp_reads", "temp_writes", "temp_read_bytes", "temp_written_bytes")
     for name, old, new in zip(names, before_temp, after_temp, strict=True):
         result.metrics[name] = float(new - old)
-    key_bytes = key_data_bytes(result.mode, result.parameters["rows"])
+    parameters = result.parameters
+    key_bytes = key_data_bytes(result.mode, parameters["rows"], parameters["indexes"])
     result.metrics["alter_s"] = seconds
     result.metrics["key_data_bytes"] = key_bytes
     result.metrics["temp_read_multiple"] = result.metrics["temp_read_bytes"] / key_bytes
@@ -263,7 +276,7 @@ def _in_words(run: Run) -> str:
         return ""
     read, written = run.metrics["temp_read_bytes"], run.metrics["temp_written_bytes"]
     return (
-        f"{run.parameters['buffer_mib']} MiB, {run.parameters['threads']} thread(s): "
+        f"{run.parameters['buffer_mib']:g} MiB, {run.parameters['threads']} thread(s): "
         f"{run.metrics['alter_s']:.1f} s, temporary files {read / 1e6:,.0f} MB read, "
         f"{written / 1e6:,.0f} MB written"
     )

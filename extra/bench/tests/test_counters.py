@@ -96,12 +96,15 @@ def test_throttle_lines() -> None:
     assert throttle.v2_line("8:0", None) == "8:0 rbps=max riops=max"
 
 
+REAL_RMDIR = os.rmdir
+
+
 def _forget(path: object) -> None:
     """os.rmdir of a cgroup, whose files vanish with it."""
     folder = Path(str(path))
     for file in folder.iterdir():
         file.unlink()
-    folder.rmdir()
+    REAL_RMDIR(folder)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -117,10 +120,10 @@ def test_groups_are_limited_and_removed(
         return real(path, text, **more)
 
     monkeypatch.setattr(Path, "write_text", spy)
-    group = throttle.Controller(version, tmp_path).make("1-test")
+    group = throttle.Controller("io", version, tmp_path).make("1-test")
     group.limit("254:0", throttle.Limits(3000, 1000))
     assert group.procs == tmp_path / "redstart-bench-1-test" / "cgroup.procs"
-    monkeypatch.setattr(os, "rmdir", lambda path: _rmdir_once(path, monkeypatch))
+    monkeypatch.setattr(os, "rmdir", _forget)
     group.remove()
     assert not group.path.exists()
     if version == 1:
@@ -130,13 +133,8 @@ def test_groups_are_limited_and_removed(
         assert written[-1] == "io.max=254:0 rbps=max riops=max"
 
 
-def _rmdir_once(path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    _forget(path)
-
-
 def test_a_refused_limit_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = throttle.Controller(1, tmp_path).make("1-test")
+    group = throttle.Controller("io", 1, tmp_path).make("1-test")
 
     def refuse(path: Path, text: str, **more: str) -> int:
         raise OSError(errno.ENODEV, "No such device")
@@ -150,19 +148,50 @@ def test_groups_of_dead_benches_are_swept(tmp_path: Path) -> None:
     dead, living = "redstart-bench-99999999", f"redstart-bench-{os.getpid()}"
     (tmp_path / dead).mkdir()
     (tmp_path / living).mkdir()
-    assert throttle.Controller(1, tmp_path).sweep() == [dead]
+    assert throttle.Controller("io", 1, tmp_path).sweep() == [dead]
     assert (tmp_path / living).exists()
 
 
 def test_finding_the_controller() -> None:
     v1 = "cgroup /sys/fs/cgroup/blkio cgroup rw,relatime,blkio 0 0\n"
     v2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,relatime 0 0\n"
-    assert throttle.find_controller(v2 + v1, "hugetlb") == throttle.Controller(
-        1, Path("/sys/fs/cgroup/blkio")
+    assert throttle.find_controller("io", v2 + v1, "hugetlb") == throttle.Controller(
+        "io", 1, Path("/sys/fs/cgroup/blkio")
     )
-    assert throttle.find_controller(v2, "cpu io memory").version == 2
+    assert throttle.find_controller("io", v2, "cpu io memory").version == 2
+    assert throttle.find_controller("memory", v1 + v2, "cpu io memory").version == 2
     with pytest.raises(Unavailable):
-        throttle.find_controller(v2, "cpu memory")
+        throttle.find_controller("io", v2, "cpu memory")
+    with pytest.raises(Unavailable, match="memory"):
+        throttle.find_controller("memory", v1, "")
+
+
+@pytest.mark.parametrize("versions", [(1, 1), (2, 2), (1, 2)])
+def test_both_limits_hold_for_the_same_processes(
+    versions: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = {what: tmp_path / (what if version == 1 else "unified")
+              for what, version in zip(("io", "memory"), versions, strict=True)}  # fmt: skip
+    for mount in mounts.values():
+        mount.mkdir(exist_ok=True)
+        (mount / "cgroup.subtree_control").write_text("")
+    monkeypatch.setattr(
+        throttle, "system_controller",
+        lambda what: throttle.Controller(what, versions[what == "memory"], mounts[what]),
+    )  # fmt: skip
+    monkeypatch.setattr(os, "rmdir", _forget)
+    with throttle.limited("254:0", throttle.Limits(3000, 1000), 1 << 20) as held:
+        assert len(held.procs) == (1 if versions == (2, 2) else 2)
+        assert held.versions == dict(zip(("io", "memory"), versions, strict=True))
+        texts = {file.name: file.read_text() for path in held.procs for file in path.parent.iterdir()}
+        assert ("memory.max" if versions[1] == 2 else "memory.limit_in_bytes") in texts
+        assert ("io.max" if versions[0] == 2 else "blkio.throttle.read_bps_device") in texts
+        assert texts.get("memory.max", texts.get("memory.limit_in_bytes")) == f"{1 << 20}\n"
+        if versions[1] == 2:
+            assert "memory" in (mounts["memory"] / "cgroup.subtree_control").read_text()
+    assert not any(path.parent.exists() for path in held.procs)
+    with throttle.limited("", None, None) as held:
+        assert held.procs == ()
 
 
 def _fio(size: int, iops: float, latency_usec: float = 100.0) -> fio.FioResult:
@@ -215,8 +244,9 @@ def test_sysbench_output() -> None:
 
 
 def test_key_data() -> None:
-    assert ddl.key_data_bytes("rebuild", 600_000) == 600_000 * 5 * 68
-    assert ddl.key_data_bytes("add-index", 10) == 10 * 132
+    assert ddl.key_data_bytes("rebuild", 600_000, 5) == 600_000 * 5 * 68
+    assert ddl.key_data_bytes("rebuild", 10, 16) == 10 * 16 * 68
+    assert ddl.key_data_bytes("add-index", 10, 5) == 10 * 132
 
 
 def test_mirror_of_the_machine() -> None:

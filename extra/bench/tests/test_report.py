@@ -108,7 +108,11 @@ def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["startup", "--tables", "5", "--schemas", "9"], "9 schemas are more than 5 tables"),
         (["startup", "--json", str(tmp_path / "no" / "x.json")], "there is no directory"),
         (["ddl", "--operations", "drop"], "unknown operation"),
-        (["ddl", "--buffers", "1,x"], "not a list of whole numbers"),
+        (["ddl", "--threads", "1,x"], "not a list of whole numbers"),
+        (["ddl", "--buffers", "1,x"], "'x' is not a size such as 64K"),
+        (["ddl", "--buffers", "63K"], "63K is not in 64K to 4095M"),
+        (["ddl", "--buffers", "4G"], "4G is not in 64K to 4095M"),
+        (["ddl", "--memory", "100"], "not in the range x>=256"),
         (["startup", "--profile", "gp4"], "is not one of"),
         (["report", __file__, "--html", str(tmp_path / "x")], "cannot read"),
     ):
@@ -180,7 +184,7 @@ def test_running_programs(tmp_path: Path) -> None:
         tools.run(["sh", "-c", "echo gone; exit 1"], log)
     assert log.read_text() == "gone\n"
     procs = tmp_path / "procs"
-    assert tools.run(["sh", "-c", "echo $$"], procs=procs) == procs.read_text()
+    assert tools.run(["sh", "-c", "echo $$"], procs=[procs]) == procs.read_text()
 
 
 def test_a_signal_ends_the_program_that_runs(tmp_path: Path) -> None:

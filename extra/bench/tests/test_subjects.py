@@ -109,16 +109,16 @@ def test_inspecting_binaries(tmp_path: Path) -> None:
 
 def test_a_launched_program_joins_its_group_and_keeps_its_words(tmp_path: Path) -> None:
     program = _script(tmp_path / "program", 'printf "%s|" "$@"')
-    procs = tmp_path / "cgroup.procs"
+    procs = [tmp_path / "cgroup.procs", tmp_path / "other.procs"]
     binary = Binary(program, None, "mysql", "1")
     words = launch_command(binary, ["--a=b c", "--d"], [], procs)[3:]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "--a=b c|--d|"
-    assert procs.read_text().strip().isdigit()
+    assert all(file.read_text().strip().isdigit() for file in procs)
 
 
 def test_a_launch_into_a_root_names_binds_and_program() -> None:
     binary = Binary(Path("/usr/sbin/mysqld"), Path("/roots/stock"), "mysql", "1")
-    words = launch_command(binary, ["--x"], [Path("/base"), Path("/run")], None)
+    words = launch_command(binary, ["--x"], [Path("/base"), Path("/run")], [])
     assert words[-6:] == ["/roots/stock", "/base", "/run", "--", "/usr/sbin/mysqld", "--x"]
     assert words[3:7] == ["unshare", "--mount", "--propagation", "private"]
