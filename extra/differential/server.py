@@ -27,9 +27,9 @@ COMMON = [
     "--innodb-doublewrite-pages=8", "--performance-schema=OFF", "--log-error-verbosity=3",
     "--general-log=OFF", "--event-scheduler=OFF", "--lower-case-table-names=0",
 ]
-# What of the log depends on time, process, or the order of threads.
+# What of the log depends on time, process, the order of threads, or where edits move a line of the source.
 NOISE = re.compile(r"^\S+ \d+ ")
-THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<= thread )\d+$")
+THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<=\.cc):\d+(?=:ib::)|(?<= thread )\d+$")
 # The client says where in its input an error was.
 AT_LINE = re.compile(r" at line \d+(?=: )")
 
