@@ -101,7 +101,7 @@ start
 expect_server redstart
 expect_data "the packages took over"
 [ "$(sql "SELECT @@GLOBAL.datadir, @@plugin_dir, @@secure_file_priv")" = "/var/lib/mysql/	/usr/lib/mysql/plugin/	/var/lib/mysql-files/" ] || die "paths are not Debian's: $(sql 'SELECT @@GLOBAL.datadir, @@plugin_dir, @@secure_file_priv')"
-for plugin in clone:mysql_clone rpl_semi_sync_source:semisync_source rpl_semi_sync_replica:semisync_replica; do
+for plugin in clone:mysql_clone group_replication:group_replication rpl_semi_sync_source:semisync_source rpl_semi_sync_replica:semisync_replica; do
   sql "INSTALL PLUGIN ${plugin%:*} SONAME '${plugin#*:}.so'; UNINSTALL PLUGIN ${plugin%:*}" || die "plugin $plugin does not load"
 done
 sql "INSERT INTO t.a (s) SELECT s FROM t.a LIMIT 100; ALTER TABLE t.b ADD COLUMN c INT DEFAULT 7"
