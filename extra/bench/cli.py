@@ -255,26 +255,34 @@ def oltp_command(
 @click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
 @common_options
 def all_command(tables: int, schemas: int, **common: Any) -> None:
-    """Every experiment at its default size, each with all of its subjects."""
+    """Every experiment at its default size, with those of the subjects that it has."""
     with _errors():
         settings = Settings(**common)
-        check_names(settings.subjects, ())
+        lists = (STARTUP_SUBJECTS, UNDO_SUBJECTS, DDL_SUBJECTS, OLTP_SUBJECTS)
+        check_names(settings.subjects, tuple(dict.fromkeys(name for names in lists for name in names)))
+        starting, undoing, sorting, loading = (_those_of(settings.subjects, names) for names in lists)
         size = _tables(tables, schemas)
-        clean = startup.Options(size, crash=False, warm=True, subjects=())
-        crash = startup.Options(size, crash=True, warm=False, subjects=())
-        sorts = ddl.Options(600_000, ddl.KEYS, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), ())
-        load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), ())
-        _bench(
-            settings,
-            {
-                "fileio": lambda context: fileio.run(context, 5.0),
-                "startup": lambda context: startup.run(context, clean),
-                "startup --crash": lambda context: startup.run(context, crash),
-                "undo": lambda context: undo.run(context, undo.Options(4_000_000, False, False, ())),
-                "ddl": lambda context: ddl.run(context, sorts),
-                "oltp": lambda context: oltp.run(context, load),
-            },
-        )
+        clean = startup.Options(size, crash=False, warm=True, subjects=starting)
+        crash = startup.Options(size, crash=True, warm=False, subjects=starting)
+        back = undo.Options(4_000_000, False, False, undoing)
+        sorts = ddl.Options(600_000, ddl.KEYS, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), sorting)
+        load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), loading)
+        experiments: dict[str, Experiment] = {"fileio": lambda context: fileio.run(context, 5.0)}
+        if starting:
+            experiments["startup"] = lambda context: startup.run(context, clean)
+            experiments["startup --crash"] = lambda context: startup.run(context, crash)
+        if undoing:
+            experiments["undo"] = lambda context: undo.run(context, back)
+        if sorting:
+            experiments["ddl"] = lambda context: ddl.run(context, sorts)
+        if loading:
+            experiments["oltp"] = lambda context: oltp.run(context, load)
+        _bench(settings, experiments)
+
+
+def _those_of(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that an experiment has; all that it has if none is given."""
+    return tuple(name for name in known if not names or name in names)
 
 
 def _tables(tables: int, schemas: int) -> Tables:

@@ -99,6 +99,17 @@ def test_html_holds_everything_itself() -> None:
     assert 'src="' not in text and "<link" not in text
 
 
+def test_all_runs_what_the_subjects_have_in_each_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr(cli, "_bench", lambda settings, experiments: seen.append(list(experiments)))
+    for words in ([], ["--subjects", "light"], ["--subjects", "stock,defaults"]):
+        assert CliRunner().invoke(cli.main, ["all", *words]).exit_code == 0
+    every = ["fileio", "startup", "startup --crash", "undo", "ddl", "oltp"]
+    assert seen == [every, every[:3], every]
+    assert cli._those_of(("defaults", "stock", "light"), ("stock", "off", "defaults")) == ("stock", "defaults")
+    assert cli._those_of((), ("stock", "off")) == ("stock", "off")
+
+
 def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "default_layout", lambda: Layout(tmp_path / "bench"))
     runner = CliRunner()
@@ -108,6 +119,7 @@ def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["startup", "--tables", "5", "--schemas", "9"], "9 schemas are more than 5 tables"),
         (["startup", "--json", str(tmp_path / "no" / "x.json")], "there is no directory"),
         (["ddl", "--operations", "drop"], "unknown operation"),
+        (["all", "--subjects", "stock,best"], "unknown subject 'best'; there are stock, "),
         (["ddl", "--threads", "1,x"], "not a list of whole numbers"),
         (["ddl", "--buffers", "1,x"], "'x' is not a size such as 64K"),
         (["ddl", "--buffers", "63K"], "63K is not in 64K to 4095M"),
