@@ -164,15 +164,20 @@ def main() -> None:
 @click.option("--tables", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
 @click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
 @click.option("--crash", is_flag=True, help="Start after kill -9 instead of a clean shutdown.")
+@click.option("--ddl", is_flag=True, help="With --crash: kill right after a CREATE TABLE.")
 @click.option("--warm/--no-warm", default=True, show_default=True,
               help="After each cold start, start again without dropping caches.")  # fmt: skip
 @common_options
-def startup_command(tables: int, schemas: int, crash: bool, warm: bool, **common: Any) -> None:
+def startup_command(
+    tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, **common: Any
+) -> None:
     """Start with many tables: time, phases, reads."""
     with _errors():
         settings = Settings(**common)
         check_names(settings.subjects, STARTUP_SUBJECTS)
-        options = startup.Options(_tables(tables, schemas), crash, warm, settings.subjects)
+        if ddl and not crash:
+            raise BenchError("--ddl needs --crash")
+        options = startup.Options(_tables(tables, schemas), crash, ddl, warm, settings.subjects)
         _bench(settings, {"startup": lambda context: startup.run(context, options)})
 
 
@@ -262,8 +267,8 @@ def all_command(tables: int, schemas: int, **common: Any) -> None:
         check_names(settings.subjects, tuple(dict.fromkeys(name for names in lists for name in names)))
         starting, undoing, sorting, loading = (_those_of(settings.subjects, names) for names in lists)
         size = _tables(tables, schemas)
-        clean = startup.Options(size, crash=False, warm=True, subjects=starting)
-        crash = startup.Options(size, crash=True, warm=False, subjects=starting)
+        clean = startup.Options(size, crash=False, ddl=False, warm=True, subjects=starting)
+        crash = startup.Options(size, crash=True, ddl=False, warm=False, subjects=starting)
         back = undo.Options(4_000_000, False, False, undoing)
         sorts = ddl.Options(600_000, ddl.KEYS, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), sorting)
         load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), loading)

@@ -20,6 +20,8 @@ TABLE_PEAK_BYTES = 128 * 1024
 TABLE_BYTES = 96 * 1024
 BASE_BYTES = 1 << 30
 SCHEMA_PREFIX = "bench"
+NEW_TABLE = "made_last"
+"""A table that is made right before the server is killed."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,12 @@ class Tables:
         return True
 
     def keeps_copy(self, name: str) -> bool:
-        """All system files, and the tables that the crash state inserts into."""
+        """All system files, and the tables that a crash state inserts into or makes."""
         if not name.startswith(SCHEMA_PREFIX):
             return True
         schema, _, file = name.partition("/")
-        return file.endswith(".ibd") and (schema, file[:-4]) in self.crash_tables
+        table = file.removesuffix(".ibd")
+        return table == NEW_TABLE or (table != file and (schema, table) in self.crash_tables)
 
     def table(self, index: int) -> tuple[str, str]:
         """(schema, table) of the table with an index from 0."""
@@ -105,12 +108,15 @@ class Tables:
                 stop.set()
                 raise
 
-    def crash(self, server: Server) -> None:
-        """Inserts one row into each of the crash tables and kills the server."""
+    def crash(self, server: Server, ddl: bool = False) -> None:
+        """Inserts one row into each of the crash tables, may make a table, and kills the server."""
         connection = server.connect()
         with connection.cursor() as cursor:
             for schema, table in sorted(self.crash_tables):
                 cursor.execute(f"INSERT INTO {schema}.{table} VALUES (1, 1)")
+            if ddl:
+                schema, _ = self.table(0)
+                cursor.execute(f"CREATE TABLE {schema}.{NEW_TABLE} (id INT PRIMARY KEY) ENGINE=InnoDB")
         server.kill()
 
     def rows_recovered(self, server: Server) -> int:

@@ -3,7 +3,8 @@
 
 Each round starts every subject once, in order, from the same bytes of the data directory. Modes:
 `cold` (after a clean shutdown, caches dropped), `warm` (the same again right after it, caches
-kept) and `crash` (after kill -9, caches dropped).
+kept), `crash` (after kill -9, caches dropped) and `crash-ddl` (the same, right after a table was
+made).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Options:
 
     tables: Tables
     crash: bool
+    ddl: bool
     warm: bool
     subjects: tuple[str, ...]
 
@@ -36,7 +38,7 @@ class Options:
     def modes(self) -> tuple[str, ...]:
         """The modes of one round, in order."""
         if self.crash:
-            return ("crash",)
+            return ("crash-ddl",) if self.ddl else ("crash",)
         return ("cold", "warm") if self.warm else ("cold",)
 
 
@@ -91,15 +93,18 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
     without the map it would measure the making of it. Its crash is made anew before each run
     (`_crash`): a copied directory is not the one that the server with the map has used.
     """
-    clean, crash = ("clean-map", "") if subject.uses_map else ("clean", "crash")
+    clean, crash = ("clean-map", "") if subject.uses_map else ("clean", options.modes[0])
     binary, words = subject.binary, subject.options
     if not datadir.has_state(clean):
         context.ui.say("making the state with a tablespace map")
         make_state(context.layout, datadir, binary, words, clean, "clean", lambda server: None)
     if options.crash and not subject.uses_map and not datadir.has_state(crash):
-        context.ui.say("making the crash state (100 inserts, kill -9)")
-        act = options.tables.crash
-        make_state(context.layout, datadir, binary, words, crash, clean, act)
+        work = "100 inserts, a new table" if options.ddl else "100 inserts"
+        context.ui.say(f"making the crash state ({work}, kill -9)")
+        make_state(
+            context.layout, datadir, binary, words, crash, clean,
+            lambda server: options.tables.crash(server, options.ddl),
+        )  # fmt: skip
     return crash if options.crash and not subject.uses_map else clean
 
 
@@ -110,14 +115,14 @@ def _crash(context: Context, options: Options, item: _Prepared) -> None:
         context.layout, item.subject.binary, item.datadir.work, item.subject.options, log
     ) as server:
         server.startup(context.timeout_sec)
-        options.tables.crash(server)
+        options.tables.crash(server, options.ddl)
 
 
 def _measure(context: Context, options: Options, item: _Prepared, result: Run) -> None:
     tables = options.tables.tables
 
     def extra(run: Run, server: Server, start: logs.Start) -> None:
-        if result.mode == "crash":
+        if options.crash:
             rows = options.tables.rows_recovered(server)
             run.metrics["rows_recovered"] = rows
             if rows != len(options.tables.crash_tables):
@@ -130,10 +135,10 @@ def _measure(context: Context, options: Options, item: _Prepared, result: Run) -
             if value is not None:
                 run.metrics[name] = value
         _add_ratios(run, tables)
-        _judge(run, item)
+        _judge(run, item, item.files + options.ddl)
 
     warm = result.mode == "warm"
-    fresh = result.mode == "crash" and item.subject.uses_map
+    fresh = options.crash and item.subject.uses_map
     prepare = (lambda: _crash(context, options, item)) if fresh else None
     starts.measure(
         context,
@@ -161,14 +166,14 @@ def _add_ratios(run: Run, tables: int) -> None:
         metrics["check_process_sectors_per_table"] = own / tables
 
 
-def _judge(run: Run, item: _Prepared) -> None:
-    """Adds what makes a run invalid."""
+def _judge(run: Run, item: _Prepared, files: int) -> None:
+    """Adds what makes a run invalid; `files` are there to be checked."""
     checked = run.metrics.get("files_checked")
     needs_check = item.subject.binary.flavour == "mysql" and not item.subject.uses_map
-    if needs_check and checked != item.files:
-        run.problems.append(f"{checked} files were checked, {item.files} are there")
+    if needs_check and checked != files:
+        run.problems.append(f"{checked} files were checked, {files} are there")
     recovered = bool(run.metrics["recovered"])
-    if recovered != (run.mode == "crash"):
+    if recovered != run.mode.startswith("crash"):
         run.problems.append("there was a crash recovery" if recovered else "no crash recovery")
 
 

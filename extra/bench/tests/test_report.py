@@ -126,6 +126,7 @@ def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["ddl", "--buffers", "4G"], "4G is not in 64K to 4095M"),
         (["ddl", "--memory", "100"], "not in the range x>=256"),
         (["startup", "--profile", "gp4"], "is not one of"),
+        (["startup", "--ddl"], "--ddl needs --crash"),
         (["report", __file__, "--html", str(tmp_path / "x")], "cannot read"),
     ):
         outcome = runner.invoke(cli.main, words)
