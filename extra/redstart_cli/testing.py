@@ -411,7 +411,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
 # Need root, the network, a root of stock MySQL or minutes: only when asked for by name.
-NOT_IN_ALL = ("image", "replication", "drivers", "packages", "dockerfile", "swap", "differential")
+NOT_IN_ALL = ("image", "replication", "drivers", "packages", "dockerfile", "swap")
 
 
 def run_levels(

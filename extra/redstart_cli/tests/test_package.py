@@ -88,7 +88,7 @@ def test_every_staged_program_is_in_one_package() -> None:
 
 
 def test_slow_levels_run_only_by_name() -> None:
-    assert set(testing.NOT_IN_ALL) == {"image", "replication", "drivers", "packages", "dockerfile", "swap", "differential"}
+    assert set(testing.NOT_IN_ALL) == {"image", "replication", "drivers", "packages", "dockerfile", "swap"}
     assert set(testing.NOT_IN_ALL) <= set(testing.LEVELS)
 
 

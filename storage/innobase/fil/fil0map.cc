@@ -1211,12 +1211,42 @@ void verify_all() {
                           << g_status.files_differing << " were different";
 }
 
+/** @return true if the object of a tablespace was not made at start-up
+@param[in]  space_id  tablespace ID; if the map has no such file, true may be
+                      returned as well */
+bool is_late(space_id_t space_id) {
+  return fsp_is_ibd_tablespace(space_id) &&
+         (s_is_unchanged || s_waiting.count(space_id) != 0);
+}
+
+/** Read the header of a file of the map, as the scan would have done.
+@param[in]   known     the file
+@param[in]   space_id  its tablespace ID in the map
+@param[out]  flags     FSP flags of the header
+@return true if it has this ID */
+bool has_known_id(const Known &known, space_id_t space_id, uint32_t &flags) {
+  space_id_t header_id;
+  File_identity identity;
+
+  return read_header(known.path, header_id, flags, identity) &&
+         header_id == space_id && fsp_flags_is_valid(flags);
+}
+
 }  // namespace
+
+bool is_valid_by_id(space_id_t space_id) {
+  if (recv_needed_recovery || !is_late(space_id)) {
+    return false;
+  }
+  const auto known = find_known(space_id);
+  uint32_t flags;
+
+  return known && has_known_id(*known, space_id, flags);
+}
 
 void open(space_id_t space_id) {
   /* A file that was not where the dictionary says is not opened here. */
-  if (!fsp_is_ibd_tablespace(space_id) ||
-      (!s_is_unchanged && s_waiting.count(space_id) == 0) ||
+  if (!is_late(space_id) ||
       fil_space_exists_in_mem(space_id, nullptr, false, false)) {
     return;
   }
@@ -1230,16 +1260,14 @@ void open(space_id_t space_id) {
   /* As clone does: no other thread opens tables meanwhile. */
   IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
 
-  space_id_t header_id;
   uint32_t flags;
-  File_identity identity;
 
   if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
-      !read_header(known->path, header_id, flags, identity) ||
-      header_id != space_id || !fsp_flags_is_valid(flags)) {
+      !has_known_id(*known, space_id, flags)) {
     return;
   }
-  (void)fil_ibd_open(false, FIL_TYPE_TABLESPACE, space_id, flags,
+  /* As the validation at start-up, which looks closer after a crash. */
+  (void)fil_ibd_open(recv_needed_recovery, FIL_TYPE_TABLESPACE, space_id, flags,
                      known->name.c_str(), known->path.c_str(), false, false);
 }
 
