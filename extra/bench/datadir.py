@@ -237,6 +237,10 @@ class DataDir:
         """Whether the state was saved, completely."""
         return (self._state(name) / "manifest.json").exists()
 
+    def drop_state(self, name: str) -> None:
+        """Forgets a state, if it is there; it is made anew when it is needed."""
+        shutil.rmtree(self._state(name), ignore_errors=True)
+
     def files_to_check(self) -> int:
         """Files whose space id a start reads: *.ibd and undo tablespaces."""
         count = 0
@@ -318,7 +322,8 @@ class DataDir:
     @property
     def is_complete(self) -> bool:
         """Whether making it came to its end, and nothing has damaged it since."""
-        return (self.folder / "about.json").exists() and self._known_path.exists()
+        about = self.folder / "about.json"
+        return about.exists() and self._known_path.exists() and self.work.is_dir()
 
 
 def open_or_make(

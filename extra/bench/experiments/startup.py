@@ -20,6 +20,7 @@ from bench.server import Server
 from bench.subjects import STARTUP_SUBJECTS, Subject
 from bench.tables import Tables
 
+MAP_STATE = "clean-map"
 SYSTEM_FILES = 4
 """Files beside the tables whose id a start reads: mysql.ibd, sys_config.ibd, two undo files."""
 
@@ -70,6 +71,10 @@ def run(context: Context, options: Options) -> None:
                 context.finish(result, _in_words(result))
                 context.ui.update(task, advance=1)
     context.ui.end(task)
+    if options.ddl:
+        # The new table goes when another state is restored, which changes a directory of the map.
+        for item in prepared:
+            item.datadir.drop_state(MAP_STATE)
 
 
 def _prepare(context: Context, options: Options, subjects: list[Subject]) -> list[_Prepared]:
@@ -93,7 +98,7 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
     without the map it would measure the making of it. Its crash is made anew before each run
     (`_crash`): a copied directory is not the one that the server with the map has used.
     """
-    clean, crash = ("clean-map", "") if subject.uses_map else ("clean", options.modes[0])
+    clean, crash = (MAP_STATE, "") if subject.uses_map else ("clean", options.modes[0])
     binary, words = subject.binary, subject.options
     if not datadir.has_state(clean):
         context.ui.say("making the state with a tablespace map")

@@ -85,6 +85,9 @@ def test_a_changed_table_without_a_copy_is_refused(directory: DataDir) -> None:
     with pytest.raises(BenchError, match="no copy"):
         directory.restore("clean")
     assert not directory.is_complete
+    directory.drop_state("clean")
+    directory.drop_state("none")
+    assert not directory.has_state("clean")
 
 
 def test_a_damaged_copy_is_refused(directory: DataDir) -> None:
