@@ -120,9 +120,8 @@ first_start() {
   check_variables
   touch "$unfinished" 2>/dev/null || die "$datadir cannot be written by user $(id -un) ($(id -u)); its owner is $(stat -c %u "$datadir")"
   note "making a database in $datadir"
-  rm "$unfinished"
+  # The server ignores names that begin with a dot.
   "$@" --initialize-insecure --datadir="$datadir" || die "the database could not be made (see above)"
-  touch "$unfinished"
   start_local "$@"
   set_up
   run_scripts
@@ -131,6 +130,8 @@ first_start() {
   rm -f "$unfinished"
   note "the database is ready"
 }
+
+contents() { find "$datadir/" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name "${unfinished##*/}" | head -n 1; }
 
 main() {
   if [ $# -eq 0 ] || [ "${1#-}" != "$1" ]; then set -- mysqld "$@"; fi
@@ -144,13 +145,13 @@ main() {
   [ -w "$run" ] || die "$run cannot be written by user $(id -un) ($(id -u)); the server's socket is to be there"
   # The server has not answered since this start.
   rm -f "$run/.answered"
-  if [ -e "$unfinished" ]; then
+  if [ -e "$unfinished" ] && [ -n "$(contents)" ]; then
     die "the first start in $datadir did not come to its end. Empty the directory and start again; nothing was changed now"
   fi
   if [ -d "$datadir/mysql" ]; then
     [ -w "$datadir/mysql.ibd" ] || die "$datadir belongs to user $(stat -c %u "$datadir"), this is user $(id -u); nothing was changed"
   else
-    [ -z "$(find "$datadir/" -mindepth 1 -maxdepth 1 ! -name lost+found | head -n 1)" ] ||
+    [ -z "$(contents)" ] ||
       die "$datadir is not empty and holds no database; nothing was changed"
     first_start "$@"
   fi

@@ -107,6 +107,16 @@ touch "$work/run/.answered"
 (exec "${environment[@]}" "$docker/entrypoint.sh" mysqld "${options[@]}" --port=none) >"$log" 2>&1 && die "a server with a wrong option started"
 [ "$(health)" = 'starting or recovering' ] || die "the state of the container before is still there"
 
+say "a database that cannot be made, and the start after it"
+fresh
+options+=(--no-such-option)
+refuses 'could not be made' MYSQL_ROOT_PASSWORD=x
+unset 'options[-1]'
+refuses 'did not come to its end' MYSQL_ROOT_PASSWORD=x
+fresh
+(ulimit -f 8192 && refuses 'could not be made' MYSQL_ROOT_PASSWORD=x)
+refuses 'did not come to its end' MYSQL_ROOT_PASSWORD=x
+
 say "a script that fails, and the start after it"
 rm -rf "$work"/init/*
 fresh
