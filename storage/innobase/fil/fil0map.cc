@@ -279,7 +279,7 @@ std::mutex s_mutex;
 Roots s_roots;
 std::unique_ptr<Image> s_image;
 
-/** Protects s_forgotten. No other latch is requested under it. */
+/** Protects s_forgotten and s_waiting. No other latch is requested under it. */
 std::mutex s_forgotten_mutex;
 /** Tablespaces that were dropped since the map was written. */
 std::unordered_set<space_id_t> s_forgotten;
@@ -316,7 +316,7 @@ bool s_is_unchanged = false;
 /** True if the start does not need the objects of all tablespaces. */
 bool s_may_wait = false;
 /** Tablespaces whose objects were not made, although the dictionary was read.
-Protected by s_forgotten_mutex until the start is over; not changed later. */
+Not changed after the validation. */
 std::unordered_set<space_id_t> s_waiting;
 
 /** Counts DDL on files. */
@@ -1144,21 +1144,40 @@ bool read_header(const std::string &path, space_id_t &space_id, uint32_t &flags,
          space_id == mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_ID);
 }
 
+/** What the header of a file says. */
+struct File_header {
+  /** Tablespace ID. */
+  space_id_t space_id{SPACE_UNKNOWN};
+  /** FSP flags. */
+  uint32_t flags{0};
+  /** Identity of the file that was read. */
+  File_identity identity{0, 0};
+};
+
+/** Read the header of a file of the map, as the scan would have done.
+@param[in]   known     the file
+@param[in]   space_id  its tablespace ID in the map
+@param[out]  header    what was read; as it was if there is no file
+@return true if it has this ID */
+bool has_known_id(const Known &known, space_id_t space_id,
+                  File_header &header) {
+  return read_header(known.path, header.space_id, header.flags,
+                     header.identity) &&
+         header.space_id == space_id && fsp_flags_is_valid(header.flags);
+}
+
 /** Read a header and compare it with the map.
 @param[in]  space_id  tablespace ID */
 void verify(space_id_t space_id) {
   const auto seq = s_ddl_seq.load();
   const auto known = find_known(space_id);
-  space_id_t header_id = SPACE_UNKNOWN;
-  uint32_t flags;
-  File_identity identity{0, 0};
 
   if (!known) {
     return;
   }
 
-  const bool is_good = read_header(known->path, header_id, flags, identity) &&
-                       header_id == space_id && fsp_flags_is_valid(flags);
+  File_header header;
+  const bool is_good = has_known_id(*known, space_id, header);
 
   ++g_status.files_verified;
 
@@ -1167,7 +1186,7 @@ void verify(space_id_t space_id) {
   open it. */
   const bool is_ddl =
       s_ddl_seq != seq || is_forgotten(space_id) ||
-      (s_written_seq != seq && !known->identity.is_same(identity));
+      (s_written_seq != seq && !known->identity.is_same(header.identity));
 
   if (!is_good && !is_ddl) {
     ++g_status.files_differing;
@@ -1175,9 +1194,9 @@ void verify(space_id_t space_id) {
         << "Tablespace map: file '" << known->path
         << "' was taken for tablespace " << space_id << ", name '"
         << known->name << "', and was changed in place: "
-        << (header_id == SPACE_UNKNOWN
+        << (header.space_id == SPACE_UNKNOWN
                 ? std::string("it has no plain header")
-                : "its header has the ID " + std::to_string(header_id));
+                : "its header has the ID " + std::to_string(header.space_id));
   }
 }
 
@@ -1215,21 +1234,14 @@ void verify_all() {
 @param[in]  space_id  tablespace ID; if the map has no such file, true may be
                       returned as well */
 bool is_late(space_id_t space_id) {
-  return fsp_is_ibd_tablespace(space_id) &&
-         (s_is_unchanged || s_waiting.count(space_id) != 0);
-}
-
-/** Read the header of a file of the map, as the scan would have done.
-@param[in]   known     the file
-@param[in]   space_id  its tablespace ID in the map
-@param[out]  flags     FSP flags of the header
-@return true if it has this ID */
-bool has_known_id(const Known &known, space_id_t space_id, uint32_t &flags) {
-  space_id_t header_id;
-  File_identity identity;
-
-  return read_header(known.path, header_id, flags, identity) &&
-         header_id == space_id && fsp_flags_is_valid(flags);
+  if (!g_enabled || !fsp_is_ibd_tablespace(space_id)) {
+    return false;
+  }
+  if (s_is_unchanged) {
+    return true;
+  }
+  const std::lock_guard guard(s_forgotten_mutex);
+  return s_waiting.count(space_id) != 0;
 }
 
 }  // namespace
@@ -1239,9 +1251,9 @@ bool is_valid_by_id(space_id_t space_id) {
     return false;
   }
   const auto known = find_known(space_id);
-  uint32_t flags;
+  File_header header;
 
-  return known && has_known_id(*known, space_id, flags);
+  return known && has_known_id(*known, space_id, header);
 }
 
 void open(space_id_t space_id) {
@@ -1260,15 +1272,16 @@ void open(space_id_t space_id) {
   /* As clone does: no other thread opens tables meanwhile. */
   IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
 
-  uint32_t flags;
+  File_header header;
 
   if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
-      !has_known_id(*known, space_id, flags)) {
+      !has_known_id(*known, space_id, header)) {
     return;
   }
   /* As the validation at start-up, which looks closer after a crash. */
-  (void)fil_ibd_open(recv_needed_recovery, FIL_TYPE_TABLESPACE, space_id, flags,
-                     known->name.c_str(), known->path.c_str(), false, false);
+  (void)fil_ibd_open(recv_needed_recovery, FIL_TYPE_TABLESPACE, space_id,
+                     header.flags, known->name.c_str(), known->path.c_str(),
+                     false, false);
 }
 
 void open(const char *space_name) {
