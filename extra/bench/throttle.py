@@ -252,7 +252,8 @@ def limited(numbers: str, limits: Limits | None, memory_bytes: int | None) -> It
                 group = controller.make(str(os.getpid()))
                 stack.callback(group.remove)
                 groups[controller.mount] = group
-            controller.enable()
+            else:
+                controller.enable()
             if controller.what == "io" and limits is not None:
                 groups[controller.mount].limit(numbers, limits)
             elif memory_bytes is not None:

@@ -2,9 +2,10 @@
 """What building indexes costs in temporary file I/O and time.
 
 `rebuild` is ALTER TABLE ... ENGINE=InnoDB, ALGORITHM=INPLACE of a table with five indexes, or as
-many as wanted; `add-index` adds one of two columns, `add-unique` a unique one. Temporary file I/O is what the server's own performance schema counts
-for InnoDB's temporary files, so it is the same in stock MySQL and MariaDB, and holds every byte
-whether it reached the device or stayed in the page cache.
+many as wanted; `add-index` adds one of two columns, `add-unique` a unique one. Temporary file I/O
+is what the server's own performance schema counts for InnoDB's temporary files, so it is the same
+in stock MySQL and MariaDB, and holds every byte whether it reached the device or stayed in the
+page cache.
 """
 
 from __future__ import annotations
