@@ -181,7 +181,7 @@ class State:
                 time.sleep(0.3 + self.random.random())
                 server.kill()
                 background.wait()
-            elif end in ("openat", "write", "fsync", "rename", "directory"):
+            elif end in ("openat", "pwrite64", "fsync", "rename", "directory"):
                 self.kill_at(server, end)
             elif end == "kill":
                 server.kill()
@@ -354,7 +354,7 @@ class State:
             configure_keyring(self.home)
         ends = ["stop", "stop", "stop", "ddl", "ddl", "open", "open", "kill"]
         if has_strace():
-            ends += ["openat", "write", "fsync", "rename", "directory"]
+            ends += ["openat", "pwrite64", "fsync", "rename", "directory"]
         self.run("on", r.randrange(8, 25), True, "stop" if r.random() < 0.7 else r.choice(ends))
         the_map = self.home / "data/#innodb_tablespace_map"
         if the_map.exists():

@@ -7,32 +7,8 @@ Free Software Foundation. It is distributed without any warranty. */
 /** @file fil/fil0map.cc
 A persisted map of the tablespace files.
 
-The file #innodb_tablespace_map in the data directory. All numbers are big
-endian. A string is its length in 4 bytes and its bytes.
-
-  8  magic, with the version of the format
-  8  length of the body in bytes
-  4  CRC-32C of the body
-  8  end of the redo log after a shutdown, 0 while the server runs
-  8  inode of the file of the global temporary tablespace
-  8  its birth time
-  4  CRC-32C of the 44 bytes before
-  body:
-    string  configuration
-    1       1 = the dictionary agreed with the files
-    string  path of the file of the global temporary tablespace
-    4       number of undo tablespaces, and for each
-            4 number, string name in the dictionary
-    4       number of directories, and for each
-            4 root, string path, 8 device, 8 inode, 8 mtime, 8 ctime,
-            1 trusted, 4 parent, 4 number of files, and for each
-              string name, 8 inode, 8 birth time, 4 tablespace ID, 4 FSP flags,
-              string tablespace name, empty if it follows from the path
-
-Directories are sorted by root and path, files by name; tablespace IDs are
-unique. Whatever is not exactly so, is not a map. Times are nanoseconds. The
-header is the only part that is written in place; the file is replaced by rename
-otherwise.
+The file #innodb_tablespace_map in the data directory; its format is in
+fil0mapfile.cc.
 
 What is trusted and why is written in docs/tablespace-map.md. In short: a
 directory with the same device, inode, mtime and ctime has the same files; a
@@ -42,6 +18,7 @@ and only into files that it does not know. Nothing is ever opened because of the
 map alone: opening a file checks its header as it always did. */
 
 #include "fil0map.h"
+#include "fil0mapfile.h"
 
 #include <algorithm>
 #include <atomic>
@@ -104,69 +81,6 @@ namespace {
 constexpr char MAP_NAME[] = "#innodb_tablespace_map";
 constexpr char TEMP_NAME[] = "#innodb_tablespace_map.tmp";
 
-constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 2};
-
-/** Appends numbers and strings. */
-class Out {
- public:
-  template <size_t N>
-  void num(uint64_t n) {
-    for (size_t i = N; i-- > 0;) {
-      m_bytes.push_back(static_cast<char>(n >> (8 * i)));
-    }
-  }
-
-  void str(std::string_view s) {
-    num<4>(s.size());
-    m_bytes.append(s);
-  }
-
-  std::string m_bytes;
-};
-
-/** Takes numbers and strings; after the first that is not there, all are 0. */
-class In {
- public:
-  explicit In(std::string_view bytes) : m_bytes(bytes) {}
-
-  template <size_t N>
-  uint64_t num() {
-    uint64_t n = 0;
-    for (const auto c : take(N)) {
-      n = n << 8 | static_cast<byte>(c);
-    }
-    return n;
-  }
-
-  std::string str() { return std::string(take(num<4>())); }
-
-  bool is_bad() const { return m_is_bad; }
-  bool is_at_end() const { return m_bytes.empty() && !m_is_bad; }
-  size_t left() const { return m_bytes.size(); }
-
- private:
-  std::string_view take(size_t n) {
-    if (m_is_bad || n > m_bytes.size()) {
-      m_is_bad = true;
-      return {};
-    }
-    const auto s = m_bytes.substr(0, n);
-    m_bytes.remove_prefix(n);
-    return s;
-  }
-
-  std::string_view m_bytes;
-  bool m_is_bad{false};
-};
-
-uint32_t checksum(std::string_view s) {
-  return ut_crc32(reinterpret_cast<const byte *>(s.data()), s.size());
-}
-
-/** Least bytes of a file and of a directory in the map. */
-constexpr size_t MIN_FILE_BYTES = 32;
-constexpr size_t MIN_DIR_BYTES = 49;
-
 int64_t nsec(const struct timespec &t) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
@@ -214,7 +128,9 @@ bool file_identity(int fd, const std::string &path, File_identity &id) {
 #endif /* STATX_BTIME */
 }
 
-/** The name of a tablespace that follows from its path. */
+/** @return the name of a tablespace that follows from the path of its file
+@param[in]  dir   directory
+@param[in]  file  file name */
 std::string default_space_name(const Directory &dir, const std::string &file) {
   const auto pos = dir.path.rfind('/');
   auto name = pos == std::string::npos ? dir.path : dir.path.substr(pos + 1);
@@ -222,62 +138,95 @@ std::string default_space_name(const Directory &dir, const std::string &file) {
   return name.append(file, 0, file.size() - 4);
 }
 
-/** Place of a file in the map. */
-struct Place {
-  space_id_t space_id;
-  uint32_t dir;
-  uint32_t file;
-};
+/** @return the name of the tablespace of a file
+@param[in]  dir   directory
+@param[in]  file  file in it */
+std::string space_name(const Directory &dir, const File &file) {
+  return file.space_name.empty() ? default_space_name(dir, file.name)
+                                 : file.space_name;
+}
 
-/** A map with what is needed to look things up in it. */
+/** Blocks of a map that are kept in memory after the start; 1 MiB. */
+constexpr size_t KEPT_BLOCKS = 64;
+
+/** A map that is open. */
 struct Image {
-  Content content;
-  /** All files, sorted by ID. */
-  std::vector<Place> by_id;
+  Reader reader;
+  /** Subdirectories of each directory. */
   std::vector<std::vector<uint32_t>> children;
 
-  size_t n_files() const { return by_id.size(); }
+  /** Open the file of a map.
+  @param[in]  fd  file descriptor; the image closes it
+  @return nullptr if all is well, or what is wrong */
+  const char *open(int fd);
 
-  const Directory &dir(const Place &place) const {
-    return content.dirs[place.dir];
-  }
+  /** Keep only some blocks in memory from now on. */
+  void keep_few() { reader.keep(m_n_kept); }
 
-  const File &file(const Place &place) const {
-    return content.dirs[place.dir].files[place.file];
-  }
+  /** @return true if the file is on the disk */
+  bool sync() const { return fsync(m_fd) == 0; }
 
-  /** @return the file of an ID, or nullptr */
-  const Place *find(space_id_t space_id) const {
-    const auto it = std::lower_bound(
-        by_id.begin(), by_id.end(), space_id,
-        [](const Place &place, space_id_t id) { return place.space_id < id; });
+  const Directory &dir(uint32_t no) const { return reader.summary().dirs[no]; }
 
-    return it == by_id.end() || it->space_id != space_id ? nullptr : &*it;
-  }
-
-  void make_index() {
-    children.resize(content.dirs.size());
-    for (uint32_t d = 0; d < content.dirs.size(); ++d) {
-      const auto &dir = content.dirs[d];
-      if (dir.parent != d) {
-        children[dir.parent].push_back(d);
-      }
-      for (uint32_t f = 0; f < dir.files.size(); ++f) {
-        by_id.push_back({dir.files[f].space_id, d, f});
-      }
+  ~Image() {
+    if (m_fd >= 0) {
+      close(m_fd);
     }
-    std::sort(by_id.begin(), by_id.end(), [](const Place &a, const Place &b) {
-      return a.space_id < b.space_id;
-    });
   }
+
+ private:
+  int m_fd{-1};
+  size_t m_n_kept{KEPT_BLOCKS};
 };
+
+using Image_ptr = std::shared_ptr<Image>;
+
+const char *Image::open(int fd) {
+  m_fd = fd;
+
+  struct stat st;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    return "it is not a file";
+  }
+#ifdef POSIX_FADV_RANDOM
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+#endif /* POSIX_FADV_RANDOM */
+
+  const auto source = [fd](uint64_t offset, size_t n_bytes, char *to) {
+    for (size_t n = 0; n < n_bytes;) {
+      const auto got = ::pread(fd, to + n, n_bytes - n, offset + n);
+      if (got <= 0) {
+        return false;
+      }
+      n += got;
+    }
+    return true;
+  };
+
+  auto n_at_once = CHECKED_AT_ONCE_BYTES;
+  DBUG_EXECUTE_IF("tablespace_map_by_block", n_at_once = m_n_kept = 0;);
+
+  if (const char *reason = reader.open(source, st.st_size, n_at_once)) {
+    return reason;
+  }
+
+  const auto &dirs = reader.summary().dirs;
+
+  children.resize(dirs.size());
+  for (uint32_t d = 0; d < dirs.size(); ++d) {
+    if (dirs[d].parent != d) {
+      children[dirs[d].parent].push_back(d);
+    }
+  }
+  return nullptr;
+}
 
 /** Protects s_image and s_stop. Until start() the start-up thread changes them
 alone; later only the thread that writes the map changes s_image, so that it
 reads it without. No other latch is requested under it. */
 std::mutex s_mutex;
 Roots s_roots;
-std::unique_ptr<Image> s_image;
+Image_ptr s_image;
 
 /** Protects s_forgotten and s_waiting. No other latch is requested under it. */
 std::mutex s_forgotten_mutex;
@@ -291,6 +240,8 @@ bool s_can_find = false;
 /** For each directory of the map: was it not listed? Bytes, since several
 threads write them. */
 std::vector<uint8_t> s_is_skipped;
+/** For each file of the map: was it listed, and is it the same? Bytes, too. */
+std::vector<uint8_t> s_is_same;
 /** True if the temporary file of the map's session is still there: the server
 that wrote the map was the last to run, and ended without a shutdown. */
 bool s_is_temp_file_same = false;
@@ -305,6 +256,8 @@ std::atomic_size_t s_n_listed_again{0};
 std::atomic_size_t s_n_matched{0};
 std::atomic_size_t s_n_unknown{0};
 std::atomic_bool s_has_collision{false};
+/** True if the map turned out to be damaged when it was in use. */
+bool s_was_damaged = false;
 /** True if all files were as in the map. */
 bool s_is_complete = false;
 /** True if the map in the file is right, but for its session. */
@@ -336,8 +289,9 @@ requested under it. */
 std::mutex s_file_mutex;
 IB_thread s_thread;
 IB_thread s_verify_thread;
-/** IDs of the files whose headers were not read at start-up. */
-std::vector<space_id_t> s_unverified;
+/** The map of the start-up, while the headers are read that were not read then;
+s_is_skipped and s_is_same belong to it. */
+Image_ptr s_start_image;
 
 /** Split a path into root and the rest.
 @param[in]   path    path
@@ -407,258 +361,18 @@ const char *read_map() {
   if (fd < 0) {
     return "there is none";
   }
-  const auto guard = create_scope_guard([fd]() { close(fd); });
 
-  struct stat st;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 0 ||
-      uint64_t(st.st_size) > MAX_MAP_BYTES) {
-    return "it is not a file of reasonable size";
-  }
+  auto image = std::make_shared<Image>();
 
-  std::string bytes(st.st_size, '\0');
-  size_t n = 0;
-  while (n < bytes.size()) {
-    const auto got = ::pread(fd, bytes.data() + n, bytes.size() - n, n);
-    if (got <= 0) {
-      return "it cannot be read";
-    }
-    n += got;
+  if (const char *reason = image->open(fd)) {
+    return reason;
   }
-
-  auto image = std::make_unique<Image>();
-  if (bytes.size() > sizeof MAGIC &&
-      bytes.compare(0, sizeof MAGIC - 1, MAGIC, sizeof MAGIC - 1) == 0 &&
-      bytes[sizeof MAGIC - 1] != MAGIC[sizeof MAGIC - 1]) {
-    return "it has the format of another version";
-  }
-  if (!decode(bytes, image->content)) {
-    return "it is damaged";
-  }
-  if (image->content.config != make_config()) {
+  if (image->reader.summary().config != make_config()) {
     return "version, page size or directories are different";
   }
-  image->make_index();
   s_image = std::move(image);
   return nullptr;
 }
-
-}  // namespace
-
-bool is_coarse(const Dir_identity &id) {
-  constexpr int64_t SEC = 1'000'000'000;
-  return id.mtime_nsec % SEC == 0 && id.ctime_nsec % SEC == 0;
-}
-
-bool is_old_partition(std::string_view name) {
-  const auto pos = std::min(name.find("#P#"), name.find("#p#"));
-
-  return pos != std::string_view::npos &&
-         std::any_of(name.begin() + pos, name.end(),
-                     [](char c) { return c >= 'A' && c <= 'Z'; });
-}
-
-bool is_racy(const Dir_identity &id, int64_t now) {
-  return std::max(id.mtime_nsec, id.ctime_nsec) > now - RACY_NSEC;
-}
-
-namespace {
-
-/** The header, decoded. */
-struct Header {
-  uint64_t n_body;
-  uint32_t body_crc;
-  Session session;
-};
-
-std::string make_header(uint64_t n_body, uint32_t body_crc,
-                        const Session &session) {
-  Out out;
-  out.m_bytes.assign(MAGIC, sizeof MAGIC);
-  out.num<8>(n_body);
-  out.num<4>(body_crc);
-  out.num<8>(session.end_lsn);
-  out.num<8>(session.temp_file.ino);
-  out.num<8>(session.temp_file.btime_nsec);
-  out.num<4>(checksum(out.m_bytes));
-  ut_a(out.m_bytes.size() == HEADER_BYTES);
-  return out.m_bytes;
-}
-
-bool parse_header(std::string_view bytes, Header &header) {
-  if (bytes.size() < HEADER_BYTES ||
-      memcmp(bytes.data(), MAGIC, sizeof MAGIC) != 0) {
-    return false;
-  }
-
-  In in(bytes.substr(sizeof MAGIC, HEADER_BYTES - sizeof MAGIC));
-  header.n_body = in.num<8>();
-  header.body_crc = in.num<4>();
-  header.session.end_lsn = in.num<8>();
-  header.session.temp_file.ino = in.num<8>();
-  header.session.temp_file.btime_nsec = in.num<8>();
-  return in.num<4>() == checksum(bytes.substr(0, HEADER_BYTES - 4));
-}
-
-}  // namespace
-
-std::string encode(const Content &content) {
-  Out body;
-
-  body.str(content.config);
-  body.num<1>(content.is_clean);
-  body.str(content.temp_path);
-  body.num<4>(content.undo.size());
-  for (const auto &undo : content.undo) {
-    body.num<4>(undo.first);
-    body.str(undo.second);
-  }
-  body.num<4>(content.dirs.size());
-  for (const auto &dir : content.dirs) {
-    body.num<4>(dir.root);
-    body.str(dir.path);
-    body.num<8>(dir.identity.dev);
-    body.num<8>(dir.identity.ino);
-    body.num<8>(dir.identity.mtime_nsec);
-    body.num<8>(dir.identity.ctime_nsec);
-    body.num<1>(dir.is_trusted);
-    body.num<4>(dir.parent);
-    body.num<4>(dir.files.size());
-    for (const auto &file : dir.files) {
-      body.str(file.name);
-      body.num<8>(file.identity.ino);
-      body.num<8>(file.identity.btime_nsec);
-      body.num<4>(file.space_id);
-      body.num<4>(file.flags);
-      body.str(file.space_name);
-    }
-  }
-
-  return make_header(body.m_bytes.size(), checksum(body.m_bytes),
-                     content.session) +
-         body.m_bytes;
-}
-
-bool set_session(std::string &header, const Session &session) {
-  Header old;
-
-  if (!parse_header(header, old)) {
-    return false;
-  }
-  header = make_header(old.n_body, old.body_crc, session);
-  return true;
-}
-
-bool decode(std::string_view bytes, Content &content) {
-  Header header;
-
-  if (!parse_header(bytes, header)) {
-    return false;
-  }
-
-  const auto body = bytes.substr(HEADER_BYTES);
-
-  if (header.n_body != body.size() || header.body_crc != checksum(body)) {
-    return false;
-  }
-
-  In in(body);
-  content = Content();
-  content.session = header.session;
-  content.config = in.str();
-  const auto is_clean = in.num<1>();
-  content.is_clean = is_clean == 1;
-  content.temp_path = in.str();
-  if (is_clean > 1) {
-    return false;
-  }
-
-  for (auto n = in.num<4>(); n > 0 && !in.is_bad(); --n) {
-    const uint32_t no = in.num<4>();
-    content.undo.emplace_back(no, in.str());
-  }
-
-  const auto n_dirs = in.num<4>();
-  if (in.is_bad() || n_dirs > in.left() / MIN_DIR_BYTES) {
-    return false;
-  }
-  content.dirs.resize(n_dirs);
-
-  std::vector<space_id_t> ids;
-
-  for (uint32_t d = 0; d < n_dirs; ++d) {
-    auto &dir = content.dirs[d];
-    dir.root = in.num<4>();
-    dir.path = in.str();
-    dir.identity.dev = in.num<8>();
-    dir.identity.ino = in.num<8>();
-    dir.identity.mtime_nsec = in.num<8>();
-    dir.identity.ctime_nsec = in.num<8>();
-    const auto is_trusted = in.num<1>();
-    dir.is_trusted = is_trusted == 1;
-    dir.parent = in.num<4>();
-    const auto n_files = in.num<4>();
-
-    /* A path sorts behind that of its parent. */
-    if (in.is_bad() || is_trusted > 1 || n_files > in.left() / MIN_FILE_BYTES ||
-        (dir.path.empty() ? dir.parent != d : dir.parent >= d) ||
-        content.dirs[dir.parent].root != dir.root) {
-      return false;
-    }
-    if (d > 0) {
-      const auto &last = content.dirs[d - 1];
-      if (std::tie(last.root, last.path) >= std::tie(dir.root, dir.path)) {
-        return false;
-      }
-    }
-
-    dir.files.resize(n_files);
-    const File *last_file = nullptr;
-
-    for (auto &file : dir.files) {
-      file.name = in.str();
-      file.identity.ino = in.num<8>();
-      file.identity.btime_nsec = in.num<8>();
-      file.space_id = in.num<4>();
-      file.flags = in.num<4>();
-      file.space_name = in.str();
-
-      if (in.is_bad() || file.name.size() <= 4 ||
-          (last_file != nullptr && last_file->name >= file.name) ||
-          file.space_id == 0 || file.space_id == SPACE_UNKNOWN) {
-        return false;
-      }
-      ids.push_back(file.space_id);
-      last_file = &file;
-    }
-  }
-
-  std::sort(ids.begin(), ids.end());
-  return in.is_at_end() &&
-         std::adjacent_find(ids.begin(), ids.end()) == ids.end();
-}
-
-int64_t find_dir(const Content &content, uint32_t root, std::string_view path) {
-  const auto it = std::lower_bound(
-      content.dirs.begin(), content.dirs.end(), std::pair(root, path),
-      [](const Directory &dir, const auto &key) {
-        return std::pair<uint32_t, std::string_view>(dir.root, dir.path) < key;
-      });
-
-  if (it == content.dirs.end() || it->root != root || it->path != path) {
-    return -1;
-  }
-  return it - content.dirs.begin();
-}
-
-const File *find_file(const Directory &dir, std::string_view name) {
-  const auto it = std::lower_bound(
-      dir.files.begin(), dir.files.end(), name,
-      [](const File &file, std::string_view key) { return file.name < key; });
-
-  return it == dir.files.end() || it->name != name ? nullptr : &*it;
-}
-
-namespace {
 
 /** Asked by the parallel walk. */
 bool skip(const std::string &path, std::vector<std::string> &dirs) {
@@ -675,6 +389,7 @@ void begin_scan(Roots roots) {
   s_n_matched = s_n_unknown = s_n_trusted = 0;
   s_n_listed = s_n_listed_again = 0;
   s_is_skipped.clear();
+  s_is_same.clear();
   s_image.reset();
   tablespace_scan::g_skip = nullptr;
 
@@ -689,19 +404,21 @@ void begin_scan(Roots roots) {
   if (srv_force_recovery > 0) {
     g_status.state = "NOT USED";
     s_reason = "innodb_force_recovery is set";
-  } else if (const char *reason = read_map()) {
-    g_status.state = "NONE";
+  } else if (const char *reason =
+                 s_was_damaged ? "it is damaged" : read_map()) {
+    g_status = {0, 0, "NONE", 0, 0};
     s_reason = reason;
   } else {
     File_identity temp_file;
-    const auto &content = s_image->content;
+    const auto &reader = s_image->reader;
 
     s_is_temp_file_same =
-        file_identity(AT_FDCWD, content.temp_path, temp_file) &&
-        content.session.temp_file.is_same(temp_file);
+        file_identity(AT_FDCWD, reader.summary().temp_path, temp_file) &&
+        reader.session().temp_file.is_same(temp_file);
 
     g_status.state = "USED";
-    s_is_skipped.resize(content.dirs.size());
+    s_is_skipped.resize(reader.summary().dirs.size());
+    s_is_same.resize(reader.n_files());
     s_is_scanning = s_can_find = true;
     tablespace_scan::g_skip = skip;
     return;
@@ -719,23 +436,23 @@ bool skip_directory(const std::string &path, bool is_recursive,
     return false;
   }
 
-  const auto d = find_dir(s_image->content, root, rest);
+  const auto d = s_image->reader.summary().find_dir(root, rest);
   Dir_identity id;
 
-  if (d < 0 || !s_image->content.dirs[d].is_trusted ||
-      !dir_identity(path, id) || id != s_image->content.dirs[d].identity) {
+  if (d < 0 || !s_image->dir(d).is_trusted || !dir_identity(path, id) ||
+      id != s_image->dir(d).identity) {
     ++s_n_listed;
-    if (d >= 0 && !rest.empty() && !s_image->content.dirs[d].files.empty()) {
+    if (d >= 0 && !rest.empty() && s_image->dir(d).n_files > 0) {
       ++s_n_listed_again;
     }
     return false;
   }
 
   s_is_skipped[d] = true;
-  s_n_trusted += s_image->content.dirs[d].files.size();
+  s_n_trusted += s_image->dir(d).n_files;
 
   for (const auto child : s_image->children[d]) {
-    push_dir(dir_path(root, s_image->content.dirs[child].path));
+    push_dir(dir_path(root, s_image->dir(child).path));
   }
   return true;
 }
@@ -753,17 +470,16 @@ space_id_t known_space_id(const std::string &path) {
     const auto dir_rest =
         pos == std::string::npos ? std::string_view{} : rest.substr(0, pos);
     const auto name = pos == std::string::npos ? rest : rest.substr(pos + 1);
-    const auto d = find_dir(s_image->content, root, dir_rest);
-    const File *file =
-        d < 0 ? nullptr : find_file(s_image->content.dirs[d], name);
+    const auto &reader = s_image->reader;
+    const auto d = reader.summary().find_dir(root, dir_rest);
+    Found found;
     File_identity id;
 
-    if (file != nullptr && file_identity(AT_FDCWD, path, id) &&
-        file->identity.is_same(id)) {
-      auto &dir = s_image->content.dirs[d];
-      dir.files[file - dir.files.data()].is_same = true;
+    if (d >= 0 && reader.find_file(d, name, found) &&
+        file_identity(AT_FDCWD, path, id) && found.file.identity.is_same(id)) {
+      s_is_same[found.no] = true;
       ++s_n_matched;
-      return file->space_id;
+      return found.file.space_id;
     }
   }
 
@@ -775,9 +491,9 @@ void note_space_id(space_id_t space_id) {
   if (!s_is_scanning) {
     return;
   }
-  const auto place = s_image->find(space_id);
+  Found found;
 
-  if (place != nullptr && s_is_skipped[place->dir]) {
+  if (s_image->reader.find(space_id, found) && s_is_skipped[found.dir]) {
     s_has_collision = true;
   }
 }
@@ -794,17 +510,22 @@ bool end_scan() {
                             << " a file that was not read; reading all";
     return true;
   }
+  if (s_image->reader.is_damaged()) {
+    s_was_damaged = true;
+    return true;
+  }
 
   const size_t n_known = s_n_trusted + s_n_matched;
 
   g_status.files_trusted = n_known;
   g_status.directories_changed = s_n_listed;
-  s_is_complete = s_n_unknown == 0 && n_known == s_image->n_files();
+  s_is_complete = s_n_unknown == 0 && n_known == s_image->reader.n_files();
 
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << n_known << " of "
-                          << s_image->n_files() << " files are as they were; "
-                          << s_n_listed << " directories were listed and "
-                          << s_n_unknown << " headers read";
+                          << s_image->reader.n_files()
+                          << " files are as they were; " << s_n_listed
+                          << " directories were listed and " << s_n_unknown
+                          << " headers read";
   return false;
 }
 
@@ -821,16 +542,32 @@ bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
   if (!s_can_find || is_forgotten(space_id)) {
     return false;
   }
-  const auto place = s_image->find(space_id);
+  Found found;
 
-  if (place == nullptr || !s_is_skipped[place->dir]) {
+  if (!s_image->reader.find(space_id, found) || !s_is_skipped[found.dir]) {
     return false;
   }
-  const auto &dir = s_image->dir(*place);
+  const auto &dir = s_image->dir(found.dir);
 
   root = dir.root;
-  path = join(dir.path, s_image->file(*place).name);
+  path = join(dir.path, found.file.name);
   return true;
+}
+
+bool must_scan() {
+  if (!s_can_find || !s_image->reader.is_damaged()) {
+    return false;
+  }
+  s_was_damaged = true;
+  return true;
+}
+
+void end_late_scan(dberr_t err) {
+  if (err != DB_SUCCESS) {
+    ib::fatal(UT_LOCATION_HERE, ER_IB_MSG_383)
+        << "Tablespace map is damaged, and the directories cannot be scanned: "
+        << ut_strerr(err);
+  }
 }
 
 void forget(space_id_t space_id) {
@@ -875,7 +612,7 @@ const char *why_read_all() {
   if (!s_is_complete) {
     return "files have changed";
   }
-  if (!s_image->content.is_clean) {
+  if (!s_image->reader.summary().is_clean) {
     return "it was not known to agree with the files";
   }
   if (!srv_redo_log) {
@@ -883,7 +620,7 @@ const char *why_read_all() {
   }
   /* Whatever a server does to the dictionary, it makes the redo log longer; and
   it makes a new temporary file before that. */
-  if (log_sys->recovered_lsn != s_image->content.session.end_lsn &&
+  if (log_sys->recovered_lsn != s_image->reader.session().end_lsn &&
       !s_is_temp_file_same) {
     return "another server may have changed it";
   }
@@ -899,7 +636,7 @@ const char *why_read_all() {
 bool needed_names(std::map<std::string, space_id_t> &names) {
   std::unordered_set<uint32_t> undo_nums;
 
-  for (const auto &undo : s_image->content.undo) {
+  for (const auto &undo : s_image->reader.summary().undo) {
     names[undo.second] = undo.first;
     undo_nums.insert(undo.first);
   }
@@ -916,20 +653,18 @@ bool needed_names(std::map<std::string, space_id_t> &names) {
     return false;
   }
 
-  const auto add = [&](const Place &place) {
-    const auto &dir = s_image->dir(place);
-    const auto &file = s_image->file(place);
+  const auto add = [&](space_id_t space_id) {
+    Found found;
 
-    names[file.space_name.empty() ? default_space_name(dir, file.name)
-                                  : file.space_name] = file.space_id;
+    if (s_image->reader.find(space_id, found)) {
+      names[space_name(s_image->dir(found.dir), found.file)] = space_id;
+    } else {
+      is_good = false;
+    }
   };
 
-  for (const auto &place : s_image->by_id) {
-    const auto flags = s_image->file(place).flags;
-
-    if (fsp_is_shared_tablespace(flags) || FSP_FLAGS_GET_ENCRYPTION(flags)) {
-      add(place);
-    }
+  for (const auto space_id : s_image->reader.summary().opened_at_start) {
+    add(space_id);
   }
 
   /* What recovery has opened. */
@@ -937,13 +672,7 @@ bool needed_names(std::map<std::string, space_id_t> &names) {
     const auto id = node->space->id;
 
     if (fsp_is_ibd_tablespace(id)) {
-      const auto place = s_image->find(id);
-
-      if (place == nullptr) {
-        is_good = false;
-      } else {
-        add(*place);
-      }
+      add(id);
     }
     return DB_SUCCESS;
   });
@@ -987,29 +716,33 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     found.push_back(space);
   }
 
-  if (reason != nullptr) {
-    /* The threads of the validation look all files up. */
-    for (const auto &place : s_image->by_id) {
-      (void)fil_space_id_was_scanned(place.space_id);
+  if (reason == nullptr) {
+    for (const auto &name : names) {
+      (void)fil_space_id_was_scanned(name.second);
     }
-    s_can_find = false;
+  } else {
+    /* The threads of the validation look all files up. */
+    const auto image = s_image;
+
+    if (!image->reader.read_ids([](space_id_t space_id) {
+          (void)fil_space_id_was_scanned(space_id);
+        })) {
+      (void)fil_space_id_was_scanned(SPACE_UNKNOWN);
+    }
+  }
+  if (s_image == nullptr) {
+    /* It was damaged, and all directories were scanned. */
+    return false;
+  }
+  s_can_find = false;
+
+  if (reason != nullptr) {
     ib::info(ER_IB_MSG_383)
         << "Tablespace map: the dictionary is read in full: " << reason;
     return false;
   }
 
-  space_id_t max_id = 0;
-  for (const auto &place : s_image->by_id) {
-    if (!dict_sys_t::is_reserved(place.space_id)) {
-      max_id = std::max(max_id, place.space_id);
-    }
-  }
-  fil_set_max_space_id_if_bigger(max_id);
-
-  for (const auto &name : names) {
-    (void)fil_space_id_was_scanned(name.second);
-  }
-  s_can_find = false;
+  fil_set_max_space_id_if_bigger(s_image->reader.summary().max_space_id);
 
   tablespaces->insert(tablespaces->end(), found.begin(), found.end());
   s_is_unchanged = true;
@@ -1020,6 +753,12 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 }
 
 namespace {
+
+/** @return the current map, or nullptr */
+Image_ptr current_image() {
+  const std::lock_guard guard(s_mutex);
+  return s_image;
+}
 
 /** What the current map says of a tablespace. */
 struct Known {
@@ -1039,25 +778,23 @@ std::optional<Known> find_known(space_id_t space_id) {
     return std::nullopt;
   }
 
-  const std::lock_guard guard(s_mutex);
-  const auto place = s_image->find(space_id);
+  const auto image = current_image();
+  Found found;
 
-  if (place == nullptr) {
+  if (image == nullptr || !image->reader.find(space_id, found)) {
     return std::nullopt;
   }
-  const auto &dir = s_image->dir(*place);
-  const auto &file = s_image->file(*place);
+  const auto &dir = image->dir(found.dir);
 
-  return Known{s_roots[dir.root].first + join(dir.path, file.name),
-               file.space_name.empty() ? default_space_name(dir, file.name)
-                                       : file.space_name,
-               file.identity};
+  return Known{s_roots[dir.root].first + join(dir.path, found.file.name),
+               space_name(dir, found.file), found.file.identity};
 }
 
 /** @return true if the header of a file was not read at start-up
-@param[in]  place  place of the file in the map of the start-up */
-bool is_unread(const Place &place) {
-  return s_is_skipped[place.dir] || s_image->file(place).is_same;
+@param[in]  dir  number of its directory in the map of the start-up
+@param[in]  no   its number there */
+bool is_unread(uint32_t dir, uint32_t no) {
+  return s_is_skipped[dir] || s_is_same[no];
 }
 
 }  // namespace
@@ -1068,9 +805,10 @@ bool is_unread(space_id_t space_id) {
   if (s_image == nullptr || s_is_skipped.empty()) {
     return false;
   }
-  const auto place = s_image->find(space_id);
+  Found found;
 
-  return place != nullptr && is_unread(*place);
+  return s_image->reader.find(space_id, found) ? is_unread(found.dir, found.no)
+                                               : s_image->reader.is_damaged();
 }
 
 bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
@@ -1206,24 +944,34 @@ void verify_all() {
   constexpr auto TICK = std::chrono::milliseconds(100);
   double budget = 0;
 
-  for (size_t i = 0; i < s_unverified.size();) {
-    {
+  /* Waits until a header may be read; returns false at shutdown. */
+  const auto wait = [&budget, TICK]() {
+    while (budget < 1) {
       std::unique_lock lock(s_mutex);
       if (s_wakeup.wait_for(lock, TICK, []() { return s_stop.load(); })) {
-        return;
+        return false;
       }
+      budget = g_verify_rate == 0 ? 0 : budget + g_verify_rate / 10.0;
     }
-    for (budget += g_verify_rate / 10.0;
-         budget >= 1 && i < s_unverified.size() && !s_stop; --budget) {
-      verify(s_unverified[i++]);
-    }
-    if (g_verify_rate == 0) {
-      budget = 0;
+    --budget;
+    return !s_stop;
+  };
+
+  const auto image = std::move(s_start_image);
+
+  for (uint32_t d = 0; image != nullptr && d < s_is_skipped.size(); ++d) {
+    if (!image->reader.read_files(d, [&](const File &file, uint32_t no) {
+          if (is_unread(d, no)) {
+            if (!wait()) {
+              return false;
+            }
+            verify(file.space_id);
+          }
+          return true;
+        })) {
+      return;
     }
   }
-
-  s_unverified.clear();
-  s_unverified.shrink_to_fit();
 
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << g_status.files_verified
                           << " headers were read after startup, "
@@ -1290,26 +1038,21 @@ void open(const char *space_name) {
   }
 
   const std::string_view name{space_name};
-  space_id_t space_id = SPACE_UNKNOWN;
-  {
-    const std::lock_guard guard(s_mutex);
-    const auto pos = name.find('/');
+  const auto pos = name.find('/');
+  const auto image = current_image();
 
-    if (pos == std::string_view::npos) {
-      return;
-    }
-    const auto d = find_dir(s_image->content, 0, name.substr(0, pos));
-    const File *file =
-        d < 0 ? nullptr
-              : find_file(s_image->content.dirs[d],
-                          std::string(name.substr(pos + 1)) + dot_ext[IBD]);
-
-    if (file != nullptr) {
-      space_id = file->space_id;
-    }
+  if (pos == std::string_view::npos || image == nullptr) {
+    return;
   }
-  if (space_id != SPACE_UNKNOWN) {
-    open(space_id);
+
+  const auto &reader = image->reader;
+  const auto d = reader.summary().find_dir(0, name.substr(0, pos));
+  Found found;
+
+  if (d >= 0 &&
+      reader.find_file(d, std::string(name.substr(pos + 1)) + dot_ext[IBD],
+                       found)) {
+    open(found.file.space_id);
   }
 }
 
@@ -1365,34 +1108,64 @@ struct Space {
 /** Makes a new map. */
 class Writer {
  public:
-  /** Collect what is there. */
-  void collect();
+  ~Writer();
 
-  /** Write it. @return true if the file is in place */
-  bool write();
+  /** Collect what is there, and write it to a temporary file.
+  @return true if that is complete */
+  bool make();
 
-  Image m_image;
+  /** Let the file take the place of the map.
+  @return true if it did */
+  bool put_in_place();
+
+  /** @return true if the new map has a tablespace; after make()
+  @param[in]  space_id  tablespace ID */
+  bool has(space_id_t space_id) const;
+
+  /** The new map, after make(). */
+  Image_ptr m_image;
 
   /** True if a later map may know or trust more: a directory is too young, or a
   file is not known. */
   bool m_is_racy{false};
 
  private:
+  void collect();
   void collect_spaces();
-  void walk(uint32_t root, const std::string &path, uint32_t depth);
-  bool carry_over(const Directory &old, Directory &dir);
-  void list(const std::string &phys, const Directory *old, Directory &dir,
+  void walk(uint32_t root, const std::string &path, uint32_t parent,
+            uint32_t depth);
+  bool carry_over(uint32_t old_no, const Directory &dir);
+  void list(const std::string &phys, int64_t old_no, Directory &dir,
             std::vector<std::string> &children);
+  void add(const Directory &dir, const File &file, const Space *space);
+  Space *find_space(const Directory &dir, const std::string &name);
   std::string key(uint32_t root, const std::string &path) const {
     return std::to_string(root) + ':' + path;
   }
+
+  Summary m_summary;
+  Session m_session;
+  /** The temporary file, until the image has it. */
+  int m_fd{-1};
+  /** True as long as there is a temporary file. */
+  bool m_has_temp{false};
+  Builder m_builder{[this](uint64_t offset, std::string_view bytes) {
+    for (size_t n = 0; n < bytes.size();) {
+      const auto done =
+          ::pwrite(m_fd, bytes.data() + n, bytes.size() - n, offset + n);
+      if (done <= 0) {
+        return false;
+      }
+      n += done;
+    }
+    return true;
+  }};
 
   /** What was dropped, as known when collect() began; what is dropped later
   counts as DDL, and this map is thrown away. */
   std::unordered_set<space_id_t> m_forgotten;
   std::unordered_map<std::string, Space> m_spaces;
   std::unordered_set<space_id_t> m_open_ids;
-  std::unordered_set<space_id_t> m_found_ids;
 };
 
 /** Deeper nesting is not looked into: its tablespaces are then missing, which
@@ -1404,7 +1177,7 @@ void Writer::collect_spaces() {
     const auto space = node->space;
 
     if (fsp_is_undo_tablespace(space->id)) {
-      m_image.content.undo.emplace_back(undo::id2num(space->id), space->name);
+      m_summary.undo.emplace_back(undo::id2num(space->id), space->name);
     } else if (fsp_is_ibd_tablespace(space->id) && !space->is_deleted() &&
                space->purpose == FIL_TYPE_TABLESPACE) {
       uint32_t root;
@@ -1416,56 +1189,87 @@ void Writer::collect_spaces() {
                                                   space->name, false};
       } else {
         /* Not in a known directory; each start warns of that. */
-        m_image.content.is_clean = false;
+        m_summary.is_clean = false;
       }
     }
     return DB_SUCCESS;
   });
 
   if (err != DB_SUCCESS) {
-    m_image.content.is_clean = false;
+    m_summary.is_clean = false;
   }
 }
 
-bool Writer::carry_over(const Directory &old, Directory &dir) {
-  dir.files = old.files;
+Space *Writer::find_space(const Directory &dir, const std::string &name) {
+  const auto it = m_spaces.find(key(dir.root, join(dir.path, name)));
 
-  for (auto &file : dir.files) {
-    if (m_forgotten.count(file.space_id) != 0) {
-      return false;
-    }
-    const auto it = m_spaces.find(key(dir.root, join(dir.path, file.name)));
-
-    if (it == m_spaces.end()) {
-      if (m_open_ids.count(file.space_id) != 0) {
-        return false;
-      }
-      continue;
-    }
-    if (it->second.id != file.space_id) {
-      return false;
-    }
-    file.flags = it->second.flags;
-    file.space_name = it->second.name == default_space_name(dir, file.name)
-                          ? std::string{}
-                          : it->second.name;
-  }
-  return true;
+  return it == m_spaces.end() ? nullptr : &it->second;
 }
 
-void Writer::list(const std::string &phys, const Directory *old, Directory &dir,
+void Writer::add(const Directory &dir, const File &file, const Space *space) {
+  File out = file;
+
+  if (space != nullptr) {
+    out.flags = space->flags;
+    out.space_name =
+        space->name == default_space_name(dir, file.name) ? "" : space->name;
+  }
+  if (fsp_is_shared_tablespace(out.flags) ||
+      FSP_FLAGS_GET_ENCRYPTION(out.flags)) {
+    m_summary.opened_at_start.push_back(out.space_id);
+  }
+  if (!dict_sys_t::is_reserved(out.space_id)) {
+    m_summary.max_space_id = std::max(m_summary.max_space_id, out.space_id);
+  }
+  m_builder.add(out);
+}
+
+bool Writer::carry_over(uint32_t old_no, const Directory &dir) {
+  const auto &reader = s_image->reader;
+
+  if (!reader.read_files(old_no, [&](const File &file, uint32_t) {
+        const auto space = find_space(dir, file.name);
+
+        return m_forgotten.count(file.space_id) == 0 &&
+               (space == nullptr ? m_open_ids.count(file.space_id) == 0
+                                 : space->id == file.space_id);
+      })) {
+    return false;
+  }
+
+  /* If a block cannot be read again, the map is damaged, and the new one is
+  thrown away. */
+  return reader.read_files(old_no, [&](const File &file, uint32_t) {
+    const auto space = find_space(dir, file.name);
+
+    if (space != nullptr) {
+      space->is_seen = true;
+    }
+    add(dir, file, space);
+    return true;
+  });
+}
+
+void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
                   std::vector<std::string> &children) {
   DIR *stream = opendir(phys.c_str());
 
-  dir.files.clear();
   if (stream == nullptr) {
     dir.is_trusted = false;
     return;
   }
-  const auto guard = create_scope_guard([stream]() { closedir(stream); });
 
-  while (const auto *entry = readdir(stream)) {
-    const std::string name = entry->d_name;
+  std::vector<std::string> names;
+  {
+    const auto guard = create_scope_guard([stream]() { closedir(stream); });
+
+    while (const auto *entry = readdir(stream)) {
+      names.emplace_back(entry->d_name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+
+  for (const auto &name : names) {
     const std::string path = join(phys, name);
 
     if (name == "." || name == "..") {
@@ -1500,75 +1304,65 @@ void Writer::list(const std::string &phys, const Directory *old, Directory &dir,
       dir.is_trusted = false;
     }
 
+    const auto space = find_space(dir, name);
+    Found known;
     File file;
-    file.name = name;
 
-    const auto it = m_spaces.find(key(dir.root, join(dir.path, name)));
-    const File *known = old == nullptr ? nullptr : find_file(*old, name);
-
-    if (known != nullptr && m_forgotten.count(known->space_id) != 0) {
-      known = nullptr;
-    }
-    if (known != nullptr && it != m_spaces.end() &&
-        it->second.id != known->space_id) {
-      known = nullptr;
-    }
-
-    if (known != nullptr && file_identity(AT_FDCWD, path, file.identity) &&
-        known->identity.is_same(file.identity)) {
-      file.space_id = known->space_id;
-      file.flags = known->flags;
-      file.space_name = known->space_name;
-    } else if (it == m_spaces.end() ||
+    if (old_no >= 0 && s_image->reader.find_file(old_no, name, known) &&
+        m_forgotten.count(known.file.space_id) == 0 &&
+        (space == nullptr || space->id == known.file.space_id) &&
+        file_identity(AT_FDCWD, path, file.identity) &&
+        known.file.identity.is_same(file.identity)) {
+      file = std::move(known.file);
+    } else if (space == nullptr ||
                !read_header(path, file.space_id, file.flags, file.identity) ||
-               file.space_id != it->second.id) {
+               file.space_id != space->id) {
       /* Not a tablespace of this server, or not the file that it uses: for
       import, perhaps, which gives it another ID; or it is just being made. */
       dir.is_trusted = false;
       m_is_racy = true;
       continue;
+    } else {
+      file.name = name;
     }
 
-    if (it != m_spaces.end()) {
-      file.flags = it->second.flags;
-      file.space_name = it->second.name == default_space_name(dir, name)
-                            ? std::string{}
-                            : it->second.name;
+    if (space != nullptr) {
+      space->is_seen = true;
     }
-    dir.files.push_back(std::move(file));
+    add(dir, file, space);
   }
-
-  std::sort(dir.files.begin(), dir.files.end(),
-            [](const File &a, const File &b) { return a.name < b.name; });
 }
 
-void Writer::walk(uint32_t root, const std::string &path, uint32_t depth) {
+void Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
+                  uint32_t depth) {
   const std::string phys = dir_path(root, path);
-  Directory dir{root, path, {}, true, 0, {}};
+  const auto no = static_cast<uint32_t>(m_summary.dirs.size());
+  Directory dir{root, path, {}, true, depth == 0 ? no : parent};
   std::vector<std::string> children;
 
   if (depth > MAX_DEPTH || !dir_identity(phys, dir.identity)) {
     return;
   }
+  dir.first_file = m_builder.n_files();
 
   const auto old_no =
-      s_image == nullptr ? -1 : find_dir(s_image->content, root, path);
-  const Directory *old = old_no < 0 ? nullptr : &s_image->content.dirs[old_no];
+      s_image == nullptr ? -1 : s_image->reader.summary().find_dir(root, path);
 
   const bool is_too_young = is_racy(dir.identity, now_nsec());
 
   dir.is_trusted = !is_coarse(dir.identity);
 
-  if (!is_too_young && old != nullptr && old->is_trusted &&
-      old->identity == dir.identity && carry_over(*old, dir)) {
+  if (!is_too_young && old_no >= 0 && s_image->dir(old_no).is_trusted &&
+      s_image->dir(old_no).identity == dir.identity &&
+      carry_over(old_no, dir)) {
     for (const auto child : s_image->children[old_no]) {
-      const auto &child_path = s_image->content.dirs[child].path;
+      const auto &child_path = s_image->dir(child).path;
       const auto pos = child_path.rfind('/');
       children.push_back(pos == std::string::npos ? child_path
                                                   : child_path.substr(pos + 1));
     }
   } else {
-    list(phys, old, dir, children);
+    list(phys, old_no, dir, children);
 
     Dir_identity after;
     if (!dir_identity(phys, after) || after != dir.identity || is_too_young) {
@@ -1579,116 +1373,107 @@ void Writer::walk(uint32_t root, const std::string &path, uint32_t depth) {
     }
   }
 
-  for (const auto &file : dir.files) {
-    if (!m_found_ids.insert(file.space_id).second) {
-      /* Two files with one ID: leave it to the scan. */
-      m_image.content.is_clean = false;
-      dir.is_trusted = false;
-    }
-    const auto it = m_spaces.find(key(root, join(path, file.name)));
-    if (it != m_spaces.end()) {
-      it->second.is_seen = true;
-    }
-  }
-
-  m_image.content.dirs.push_back(std::move(dir));
+  dir.n_files = m_builder.n_files() - dir.first_file;
+  m_summary.dirs.push_back(std::move(dir));
 
   for (const auto &child : children) {
-    walk(root, join(path, child), depth + 1);
+    walk(root, join(path, child), no, depth + 1);
   }
 }
 
-void Writer::collect() {
-  auto &content = m_image.content;
+bool Writer::has(space_id_t space_id) const {
+  const auto &ids = m_builder.ids();
+  const auto it = std::lower_bound(ids.begin(), ids.end(),
+                                   std::pair(space_id, uint32_t{0}));
 
+  return it != ids.end() && it->first == space_id;
+}
+
+void Writer::collect() {
   {
     const std::lock_guard guard(s_forgotten_mutex);
     m_forgotten = s_forgotten;
   }
-  content.config = make_config();
-  content.is_clean = s_is_clean;
-  content.temp_path = srv_tmp_space.first_datafile()->filepath();
-  content.session = make_session();
+  m_summary.config = make_config();
+  m_summary.is_clean = s_is_clean;
+  m_summary.temp_path = srv_tmp_space.first_datafile()->filepath();
+  m_session = make_session();
   collect_spaces();
 
   for (uint32_t root = 0; root < s_roots.size(); ++root) {
-    walk(root, "", 0);
-  }
-
-  std::sort(content.dirs.begin(), content.dirs.end(),
-            [](const Directory &a, const Directory &b) {
-              return std::tie(a.root, a.path) < std::tie(b.root, b.path);
-            });
-
-  for (uint32_t d = 0; d < content.dirs.size(); ++d) {
-    auto &dir = content.dirs[d];
-    const auto pos = dir.path.rfind('/');
-    const auto parent =
-        find_dir(content, dir.root,
-                 pos == std::string::npos ? "" : dir.path.substr(0, pos));
-    dir.parent = parent < 0 ? d : parent;
+    walk(root, "", 0, 0);
   }
 
   for (const auto &space : m_spaces) {
     if (!space.second.is_seen) {
-      content.is_clean = false;
+      m_summary.is_clean = false;
     }
   }
 
   /* A file that was there and that nobody dropped. */
+  m_builder.sort_ids();
   if (s_image != nullptr) {
-    for (const auto &place : s_image->by_id) {
-      if (m_found_ids.count(place.space_id) == 0 &&
-          m_forgotten.count(place.space_id) == 0) {
-        content.is_clean = false;
-        break;
+    (void)s_image->reader.read_ids([this](space_id_t space_id) {
+      if (!has(space_id) && m_forgotten.count(space_id) == 0) {
+        m_summary.is_clean = false;
       }
-    }
+    });
   }
-  std::sort(content.undo.begin(), content.undo.end());
+  std::sort(m_summary.undo.begin(), m_summary.undo.end());
 }
 
-bool Writer::write() {
-  /* The dictionary may be ahead of the redo log now. */
-  if (!srv_redo_log) {
-    m_image.content.session = Session();
-  }
-
-  const std::string bytes = encode(m_image.content);
-  Content check;
-
-  /* What cannot be read must not be written. */
-  if (bytes.size() > MAX_MAP_BYTES || !decode(bytes, check)) {
-    return false;
-  }
-
+bool Writer::make() {
   const std::string temp = map_path(TEMP_NAME);
-  const int fd = ::open(temp.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                        S_IRUSR | S_IWUSR | S_IRGRP);
-  if (fd < 0) {
+
+  m_fd = ::open(temp.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
+                S_IRUSR | S_IWUSR | S_IRGRP);
+  if (m_fd < 0) {
     return false;
   }
+  m_has_temp = true;
 
   DBUG_EXECUTE_IF("tablespace_map_crash_before_write", DBUG_SUICIDE(););
+  collect();
 
-  bool is_good = true;
-  for (size_t n = 0; is_good && n < bytes.size();) {
-    const auto done = ::write(fd, bytes.data() + n, bytes.size() - n);
-    is_good = done > 0;
-    n += is_good ? done : 0;
+  if (!m_builder.finish(m_summary, m_session) ||
+      (s_image != nullptr && s_image->reader.is_damaged())) {
+    return false;
+  }
+
+  /* What cannot be read must not be written. */
+  m_image = std::make_shared<Image>();
+  const char *reason = m_image->open(m_fd);
+  m_fd = -1;
+  m_image->keep_few();
+  return reason == nullptr && m_image->reader.check();
+}
+
+Writer::~Writer() {
+  if (m_fd >= 0) {
+    close(m_fd);
+  }
+  if (m_has_temp) {
+    (void)unlink(map_path(TEMP_NAME).c_str());
+  }
+}
+
+bool Writer::put_in_place() {
+  /* The dictionary may be ahead of the redo log now. */
+  if (!srv_redo_log &&
+      (m_session.end_lsn != 0 || m_session.temp_file.ino != 0)) {
+    return false;
   }
 
   DBUG_EXECUTE_IF("tablespace_map_crash_before_fsync", DBUG_SUICIDE(););
-  is_good = is_good && fsync(fd) == 0;
-  is_good = close(fd) == 0 && is_good;
-
-  DBUG_EXECUTE_IF("tablespace_map_crash_before_rename", DBUG_SUICIDE(););
-  is_good = is_good && rename(temp.c_str(), map_path(MAP_NAME).c_str()) == 0;
-
-  if (!is_good) {
-    (void)unlink(temp.c_str());
+  if (!m_image->sync()) {
     return false;
   }
+
+  DBUG_EXECUTE_IF("tablespace_map_crash_before_rename", DBUG_SUICIDE(););
+  if (rename(map_path(TEMP_NAME).c_str(), map_path(MAP_NAME).c_str()) != 0) {
+    return false;
+  }
+  m_has_temp = false;
 
   DBUG_EXECUTE_IF("tablespace_map_crash_before_dir_fsync", DBUG_SUICIDE(););
   sync_data_directory();
@@ -1722,29 +1507,46 @@ bool write_map() {
   const auto seq = s_ddl_seq.load();
   Writer writer;
 
-  writer.collect();
+  if (!writer.make()) {
+    return false;
+  }
   s_is_racy = writer.m_is_racy;
 
   {
     const std::lock_guard guard(s_file_mutex);
 
-    if (s_ddl_seq != seq || !writer.write()) {
+    if (s_ddl_seq != seq || !writer.put_in_place()) {
       return false;
     }
   }
-  writer.m_image.make_index();
   {
     const std::lock_guard guard(s_forgotten_mutex);
     for (auto it = s_forgotten.begin(); it != s_forgotten.end();) {
-      it = writer.m_image.find(*it) == nullptr ? s_forgotten.erase(it) : ++it;
+      it = writer.has(*it) ? ++it : s_forgotten.erase(it);
     }
   }
-  auto image = std::make_unique<Image>(std::move(writer.m_image));
   {
     const std::lock_guard guard(s_mutex);
-    s_image.swap(image);
+    s_image.swap(writer.m_image);
   }
   s_written_seq = seq;
+  return true;
+}
+
+/** If the map is damaged, remove it, so that the next start scans all.
+@return true if it is */
+bool give_up_if_damaged() {
+  if (s_image == nullptr || !s_image->reader.is_damaged()) {
+    return false;
+  }
+  if (!s_was_damaged) {
+    s_was_damaged = true;
+    const std::lock_guard guard(s_file_mutex);
+    (void)unlink(map_path(MAP_NAME).c_str());
+    sync_data_directory();
+    ib::warn(ER_IB_MSG_383) << "Tablespace map is damaged and was removed;"
+                            << " the next start reads all files";
+  }
   return true;
 }
 
@@ -1792,6 +1594,10 @@ void run() {
       }
     }
 
+    if (give_up_if_damaged()) {
+      return;
+    }
+
     const bool is_dirty = s_written_seq != s_ddl_seq;
     const auto now = monotonic_nsec();
 
@@ -1819,7 +1625,7 @@ void run() {
 
     if (is_written) {
       n_racy = s_is_racy ? (is_dirty ? 1 : n_racy + 1) : 0;
-    } else if (seq == s_ddl_seq) {
+    } else if (seq == s_ddl_seq && !give_up_if_damaged()) {
       if (!has_warned) {
         ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
                                 << map_path(TEMP_NAME) << "'";
@@ -1838,20 +1644,16 @@ void start() {
   if (!g_enabled || srv_read_only_mode || srv_force_recovery > 0) {
     return;
   }
-  if (s_image == nullptr) {
-    s_image = std::make_unique<Image>();
-  } else if (s_is_unchanged && s_is_clean &&
-             s_image->content.temp_path ==
-                 srv_tmp_space.first_datafile()->filepath()) {
+  if (s_image != nullptr) {
+    s_image->keep_few();
+    s_start_image = s_image;
+  }
+  if (s_is_unchanged && s_is_clean &&
+      s_image->reader.summary().temp_path ==
+          srv_tmp_space.first_datafile()->filepath()) {
     s_is_file_right = true;
     if (s_n_listed_again == 0) {
       s_written_seq = s_ddl_seq.load();
-    }
-  }
-
-  for (const auto &place : s_image->by_id) {
-    if (is_unread(place)) {
-      s_unverified.push_back(place.space_id);
     }
   }
 
@@ -1887,8 +1689,9 @@ void shutdown() {
   s_thread.join();
   s_verify_thread.join();
 
-  if (!(s_written_seq == s_ddl_seq && !s_is_racy && write_session()) &&
-      !write_map()) {
+  if (!give_up_if_damaged() &&
+      !(s_written_seq == s_ddl_seq && !s_is_racy && write_session()) &&
+      !write_map() && !give_up_if_damaged()) {
     ib::warn(ER_IB_MSG_383) << "Tablespace map was not written";
   }
 }

@@ -11,15 +11,14 @@ directories and read headers that are as they were. */
 #ifndef fil0map_h
 #define fil0map_h
 
-#include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "my_inttypes.h"
 
+#include "db0err.h"
 #include "fil0types.h"
 
 namespace dd {
@@ -60,154 +59,6 @@ struct Status {
 extern Status g_status;
 
 /* ---------------------------------------------------------------------------
-The format and the decisions: no I/O, no server. */
-
-/** A directory changed within this time of being looked at may change again
-without a visible difference of its times, if they are coarse. */
-constexpr int64_t RACY_NSEC = 2'000'000'000;
-
-/** Size in bytes of the largest file that is taken for a map. */
-constexpr uint64_t MAX_MAP_BYTES = uint64_t{1} << 31;
-
-/** What tells one state of a directory from another. */
-struct Dir_identity {
-  /** Device. */
-  uint64_t dev;
-  /** Inode number. */
-  uint64_t ino;
-  /** Time of the last change of the content, in nanoseconds. */
-  int64_t mtime_nsec;
-  /** Time of the last change of the inode; cannot be set by users. */
-  int64_t ctime_nsec;
-
-  bool operator==(const Dir_identity &) const = default;
-};
-
-/** What tells one file from another of the same name. */
-struct File_identity {
-  /** Inode number. */
-  uint64_t ino;
-  /** Time of birth in nanoseconds; 0 if the file system has none. */
-  int64_t btime_nsec;
-
-  /** @return true if it is certain that this is the same file
-  @param[in]  other  identity to compare with */
-  [[nodiscard]] bool is_same(const File_identity &other) const {
-    return btime_nsec != 0 && ino == other.ino &&
-           btime_nsec == other.btime_nsec;
-  }
-};
-
-/** @return true if the directory may change again without its identity changing
-@param[in]  id        the directory
-@param[in]  now_nsec  time when it was looked at */
-[[nodiscard]] bool is_racy(const Dir_identity &id, int64_t now_nsec);
-
-/** A file of the map. */
-struct File {
-  /** Name in its directory. */
-  std::string name;
-  /** Identity. */
-  File_identity identity;
-  /** Tablespace ID. */
-  space_id_t space_id;
-  /** FSP flags. */
-  uint32_t flags;
-  /** Name of the tablespace in the data dictionary. */
-  std::string space_name;
-  /** True if it was listed at start-up and is the same; not written. */
-  bool is_same{false};
-};
-
-/** What tells whether another server has used the data directory since the map
-was written. */
-struct Session {
-  /** End of the redo log after a shutdown; 0 while the server runs. */
-  uint64_t end_lsn{0};
-  /** The file of the global temporary tablespace, which every start makes
-  anew; while the server runs. */
-  File_identity temp_file{0, 0};
-};
-
-/** A directory of the map. */
-struct Directory {
-  /** Number of the root that it was found under. */
-  uint32_t root;
-  /** Path relative to the root, without slash at either end. */
-  std::string path;
-  /** Identity. */
-  Dir_identity identity;
-  /** True if it need not be listed as long as the identity is the same. */
-  bool is_trusted;
-  /** Number of the parent in the map; the root is its own parent. */
-  uint32_t parent;
-  /** Files, sorted by name. */
-  std::vector<File> files;
-};
-
-/** A whole map, decoded. */
-struct Content {
-  /** What the map depends on besides the directories: roots, page size,
-  version. Another value means another map. */
-  std::string config;
-  /** True if the dictionary was seen to agree with the files. */
-  bool is_clean{false};
-  /** Directories, sorted by root and path. */
-  std::vector<Directory> dirs;
-  /** Names of the undo tablespaces in the dictionary, with their numbers. */
-  std::vector<std::pair<uint32_t, std::string>> undo;
-  /** Path of the file that session.temp_file describes. */
-  std::string temp_path;
-  /** Who has written it. */
-  Session session;
-};
-
-/** Bytes at the start of the file that hold the session. */
-constexpr size_t HEADER_BYTES = 48;
-
-/** Encode a map.
-@param[in]  content  what to encode; sorted
-@return the bytes of the file */
-[[nodiscard]] std::string encode(const Content &content);
-
-/** Decode a map. Accepts nothing but what encode() makes.
-@param[in]   bytes    the bytes of the file
-@param[out]  content  the map; undefined if false is returned
-@return true if all is well */
-[[nodiscard]] bool decode(std::string_view bytes, Content &content);
-
-/** Change the session in the header of a map.
-@param[in,out]  header   the first HEADER_BYTES of the file
-@param[in]      session  the new session
-@return false if that is no header */
-[[nodiscard]] bool set_session(std::string &header, const Session &session);
-
-/** @return true if the times of a directory may be those of a file system that
-knows only whole seconds
-@param[in]  id  the directory */
-[[nodiscard]] bool is_coarse(const Dir_identity &id);
-
-/** @return true if a file name may be that of a partition from before the names
-were all lower case; the scan renames such files
-@param[in]  name  file name */
-[[nodiscard]] bool is_old_partition(std::string_view name);
-
-/** Find a directory.
-@param[in]  content  the map
-@param[in]  root     number of the root
-@param[in]  path     path relative to the root
-@return number of the directory, or -1 */
-[[nodiscard]] int64_t find_dir(const Content &content, uint32_t root,
-                               std::string_view path);
-
-/** Find a file in a directory.
-@param[in]  dir   the directory
-@param[in]  name  file name
-@return the file, or nullptr */
-[[nodiscard]] const File *find_file(const Directory &dir,
-                                    std::string_view name);
-
-/* ---------------------------------------------------------------------------
 Hooks of the start-up. */
 
 /** Roots of the scan: path as given, absolute path; both end with a slash. */
@@ -244,9 +95,19 @@ dictionary is read only.
 @param[in]   space_id  tablespace ID
 @param[out]  root      number of the root
 @param[out]  path      path relative to the root
-@return true if there is one */
+@return true if there is one; if not, must_scan() may be true */
 [[nodiscard]] bool find_unlisted(space_id_t space_id, size_t &root,
                                  std::string &path);
+
+/** @return true if the map has turned out to be damaged after the scan, so that
+all directories have to be scanned without it before a file is said to be
+missing */
+[[nodiscard]] bool must_scan();
+
+/** All directories were scanned because of must_scan(). If that failed, the
+server cannot go on.
+@param[in]  err  what came of it */
+void end_late_scan(dberr_t err);
 
 /** A file is gone: forget it.
 @param[in]  space_id  tablespace ID */
