@@ -51,7 +51,7 @@ def main() -> int:
 
     begin = time.monotonic()
     counts = {"states": 0, "refused": 0, "in place": 0, "in part left to chance": 0, "run again": 0, "encrypted": 0,
-              "dictionary not read": 0, "differences": 0}
+              "with a mount": 0, "dictionary not read": 0, "differences": 0}
 
     def one(seed: int) -> dict[str, object] | None:
         if arguments.seconds and time.monotonic() - begin > arguments.seconds:
@@ -71,6 +71,7 @@ def main() -> int:
             counts["states"] += 1
             counts["refused"] += report.get("starts") is False
             counts["encrypted"] += bool(report["encrypted"])
+            counts["with a mount"] += bool(report["mounted"])
             counts["in place"] += bool(report["in_place"])
             counts["in part left to chance"] += report.get("short_read", False)
             counts["run again"] += report.get("runs", 1) > 1

@@ -1,13 +1,16 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """Servers that the differential test starts, kills and asks."""
 
+import functools
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +32,7 @@ COMMON = [
 ]
 # What of the log depends on time, process, the order of threads, or where edits move a line of the source.
 NOISE = re.compile(r"^\S+ \d+ ")
-THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<=\.cc):\d+(?=:ib::)|(?<= thread )\d+$")
+THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<=\.cc):\d+(?=:)|(?<= thread )\d+$")
 # The client says where in its input an error was.
 AT_LINE = re.compile(r" at line \d+(?=: )")
 
@@ -77,10 +80,33 @@ def configure_keyring(home: Path) -> None:
     (home / "data/component_keyring_file.cnf").write_text(json.dumps({"path": f"{home}/keyring", "read_only": False}))
 
 
+# What is mounted, and where.
+Mounts = Iterable[tuple[Path, Path]]
+
+
+def with_mounts(command: list[str], mounts: Mounts) -> list[str]:
+    """The command in a mount namespace of its own, with directories or files mounted on others."""
+    pairs = [str(path) for pair in mounts for path in pair]
+    if not pairs:
+        return command
+    script = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
+    return ["unshare", "--mount", "sh", "-ec", script, "sh", *pairs, "--", *command]
+
+
+@functools.cache
+def can_mount() -> bool:
+    """True if with_mounts() works here: for root, outside of most containers."""
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        command = with_mounts(["true"], [(Path(folder), Path(folder))])
+        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
 class Server:
     """One run of a server on a data directory."""
 
-    def __init__(self, binary: Binary, home: Path, client: Path, options: list[str]):
+    def __init__(self, binary: Binary, home: Path, client: Path, options: list[str], mounts: Mounts = ()):
         self.binary, self.home, self.client = binary, home, client
         self.log = home / "error.log"
         self.socket = home / "s"
@@ -89,6 +115,7 @@ class Server:
         command = [*binary.command, *COMMON, *binary.options, f"--datadir={home}/data", f"--socket={self.socket}",
                    f"--pid-file={home}/pid", f"--log-error={self.log}", f"--tmpdir={home}/tmp", "--user=root",
                    *options]
+        command = with_mounts(command, mounts)
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
 

@@ -10,7 +10,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from differential.server import NO_ANSWER, Binary, Server, configure_keyring, copy, has_strace, initialise
+from differential.server import (NO_ANSWER, Binary, Server, can_mount, configure_keyring, copy, has_strace,
+                                 initialise)
 
 SCHEMAS = ["a", "b", "c"]
 # Longer than the map's thread waits after DDL, and than a directory is too young to be trusted.
@@ -60,6 +61,9 @@ class State:
         # Only with servers that have a keyring.
         self.is_encrypted = False
         self.old: dict[Path, Path] = {}
+        # What is mounted on what, and in which of the two turns.
+        self.mounts: list[tuple[Path, Path]] = []
+        self.mounted_turns: set[int] = set()
 
     def note(self, text: str) -> None:
         self.trace.append(text)
@@ -370,6 +374,38 @@ class State:
             self.run(self.stock_or_off(), r.choice([0, 2, 5]), False, r.choice(ends[:8]))
         for _ in range(r.choice([0, 0, 1, 1, 1, 2, 3])):
             self.mutate()
+        if can_mount():
+            self.mount()
+
+    def mount(self) -> None:
+        """In some states, mount a directory or a file on another while the servers run.
+
+        The state is the one of the seed without the mount, so that it can be made where nothing can be mounted.
+        """
+        r = random.Random(f"mount {self.random.random()}")
+        target = self.home / "data" / r.choice("ab")
+        other = self.home / "data" / ("a" if target.name == "b" else "b")
+        files = [path for path in self.files() if not path.is_symlink()]
+        kind = r.choice(["copy", "other", "same", "empty", "new", "file"])
+        if r.random() > 0.25 or not target.is_dir() or not other.is_dir() or not files:
+            return
+        source = self.home / "mounted"
+        source.mkdir()
+        if kind in ("copy", "new"):
+            copy(target, source)
+        if kind == "new":
+            target = self.home / "data/m"
+            target.mkdir()
+        elif kind == "file":
+            source, target = r.choice(files), r.choice(files)
+            # The directory shows nothing of it, as if the content had been changed in place.
+            self.in_place |= {source.stem, target.stem}
+        elif kind != "empty":
+            source = {"copy": source, "other": other, "same": target}[kind]
+        self.mounts = [(source, target)]
+        self.mounted_turns = r.choice([{1}, {2}, {1, 2}])
+        self.note(f"mount {kind}: {source.relative_to(self.home)} on {target.relative_to(self.home)} "
+                  f"in turns {sorted(self.mounted_turns)}")
 
     # Outcomes
 
@@ -378,7 +414,8 @@ class State:
         result = Outcome()
         for turn in (1, 2):
             r = random.Random(seed * 10 + turn)
-            server = Server(self.subjects[name], self.home, self.client, self.options())
+            server = Server(self.subjects[name], self.home, self.client, self.options(),
+                            self.mounts if turn in self.mounted_turns else ())
             facts = result.facts
             try:
                 facts[f"{turn} starts"] = server.wait_ready()
@@ -515,6 +552,7 @@ def run_state(
     except Exception as error:  # noqa: BLE001: whatever goes wrong is reported with its seed
         report["difference"] = f"{type(error).__name__}: {error}"
     report["in_place"] = bool(state.in_place)
+    report["mounted"] = bool(state.mounts)
     report["encrypted"] = is_encrypted
     report["trace"] = state.trace
     return report

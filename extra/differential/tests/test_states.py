@@ -1,11 +1,12 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """The differential test itself: it is reproducible, and it notices differences."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from differential.server import NO_ANSWER, Binary, Server
+from differential.server import NO_ANSWER, Binary, Server, can_mount, with_mounts
 from differential.states import Outcome, State
 
 
@@ -74,5 +75,25 @@ def test_messages_leave_out_times_and_threads(tmp_path: Path) -> None:
         "2026-01-01T00:00:00.1Z 3 [Warning] [MY-1] [InnoDB] Thread# 2 - Tablespace 5 is missing!\n"
         "2026-01-01T00:00:00.2Z 1 [Note] [MY-2] [InnoDB] nothing\n"
         "2026-01-01T00:00:00.3Z 0 [ERROR] [MY-3] [InnoDB] bad\n"
+        "2026-01-01T00:00:00.4Z 0 [ERROR] [MY-4] [InnoDB] Assertion failure: fil0fil.cc:99:a <= b thread 140\n"
     )
-    assert server.messages() == ["[ERROR] [MY-3] [InnoDB] bad", "[Warning] [MY-1] [InnoDB] Tablespace 5 is missing!"]
+    assert server.messages() == [
+        "[ERROR] [MY-3] [InnoDB] bad",
+        "[ERROR] [MY-4] [InnoDB] Assertion failure: fil0fil.cc:a <= b thread",
+        "[Warning] [MY-1] [InnoDB] Tablespace 5 is missing!",
+    ]
+
+
+def test_mounts_are_seen_by_the_command_only(tmp_path: Path) -> None:
+    assert with_mounts(["true"], []) == ["true"]
+    if not can_mount():
+        pytest.skip("needs root and mount namespaces")
+    one, two = tmp_path / "one with a space", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    (one / "file").write_text("x")
+    command = with_mounts(["cat", f"{two}/file"], [(one, two)])
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "x"
+    assert not (two / "file").exists()
+    failing = with_mounts(["true"], [(tmp_path / "none", two)])
+    assert subprocess.run(failing, capture_output=True).returncode != 0
