@@ -972,6 +972,8 @@ void verify_all() {
       return;
     }
   }
+  s_is_skipped = {};
+  s_is_same = {};
 
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << g_status.files_verified
                           << " headers were read after startup, "
