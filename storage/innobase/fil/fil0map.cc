@@ -754,6 +754,13 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
 namespace {
 
+/** @return the path of a file, as the server writes it
+@param[in]  dir   directory
+@param[in]  file  file in it */
+std::string file_path(const Directory &dir, const File &file) {
+  return s_roots[dir.root].first + join(dir.path, file.name);
+}
+
 /** @return the current map, or nullptr */
 Image_ptr current_image() {
   const std::lock_guard guard(s_mutex);
@@ -786,8 +793,8 @@ std::optional<Known> find_known(space_id_t space_id) {
   }
   const auto &dir = image->dir(found.dir);
 
-  return Known{s_roots[dir.root].first + join(dir.path, found.file.name),
-               space_name(dir, found.file), found.file.identity};
+  return Known{file_path(dir, found.file), space_name(dir, found.file),
+               found.file.identity};
 }
 
 /** @return true if the header of a file was not read at start-up
@@ -801,26 +808,29 @@ bool is_unread(uint32_t dir, uint32_t no) {
 
 bool is_lazy() { return s_is_unchanged || !s_waiting.empty(); }
 
-bool is_unread(space_id_t space_id) {
+bool is_unread(space_id_t space_id, const std::string &path) {
   if (s_image == nullptr || s_is_skipped.empty()) {
     return false;
   }
   Found found;
 
-  return s_image->reader.find(space_id, found) ? is_unread(found.dir, found.no)
-                                               : s_image->reader.is_damaged();
+  if (!s_image->reader.find(space_id, found)) {
+    return s_image->reader.is_damaged();
+  }
+  return is_unread(found.dir, found.no) &&
+         file_path(s_image->dir(found.dir), found.file) == path;
 }
 
 bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
               const std::string &path) {
-  if (!s_may_wait || !is_unread(space_id) || fsp_is_shared_tablespace(flags) ||
-      FSP_FLAGS_GET_ENCRYPTION(flags)) {
+  if (!s_may_wait || !is_unread(space_id, path) ||
+      fsp_is_shared_tablespace(flags) || FSP_FLAGS_GET_ENCRYPTION(flags)) {
     return false;
   }
 
   const auto known = find_known(space_id);
 
-  if (!known || known->path != path || known->name != space_name) {
+  if (!known || known->name != space_name) {
     return false;
   }
   const std::lock_guard guard(s_forgotten_mutex);

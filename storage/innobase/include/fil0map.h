@@ -128,10 +128,11 @@ others are known to be in order.
 /** @return true if some tablespace objects were not made at start-up */
 [[nodiscard]] bool is_lazy();
 
-/** @return true if the header of a tablespace was not read, since the map
-knows its file
-@param[in]  space_id  tablespace ID */
-[[nodiscard]] bool is_unread(space_id_t space_id);
+/** @return true if the header of a file was not read, since the map knows it
+@param[in]  space_id  tablespace ID
+@param[in]  path      path of the file that is going to be opened for it; MySQL
+                      may take another one than that with the ID */
+[[nodiscard]] bool is_unread(space_id_t space_id, const std::string &path);
 
 /** Ask whether a tablespace need not get its object at start-up: the map has
 its file, as the dictionary says. What opens it later reads the header.
