@@ -12,10 +12,12 @@ fil0mapfile.cc.
 
 What is trusted and why is written in docs/tablespace-map.md. In short: a
 directory with the same device, inode, mtime and ctime has the same files; a
-file with the same name, inode and birth time has the same tablespace ID, if the
-server knew it as a tablespace, since only IMPORT writes another ID into a file,
-and only into files that it does not know. Nothing is ever opened because of the
-map alone: opening a file checks its header as it always did. */
+file with the same name, inode and birth time has the same tablespace ID, since
+only IMPORT writes another ID into a file, which a server with the map tells it.
+A server without the map does not. So the map is not trusted after one has run.
+And no file is opened on the word of the map before its header was read, and
+none is called missing or moved: all are looked at first, as if there were no
+map. */
 
 #include "fil0map.h"
 #include "fil0mapfile.h"
@@ -30,7 +32,7 @@ map alone: opening a file checks its header as it always did. */
 #include <mutex>
 #include <optional>
 #include <sstream>
-#include <tuple>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -58,6 +60,7 @@ map alone: opening a file checks its header as it always did. */
 #include "sql/dd/cache/dictionary_client.h"
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
+#include "sql/handler.h"
 #include "srv0srv.h"
 #include "srv0start.h"
 #include "trx0purge.h"
@@ -65,21 +68,19 @@ map alone: opening a file checks its header as it always did. */
 #include "trx0trx.h"
 #include "ut0crc32.h"
 
-/** Look up an ID among the scanned files; in fil0fil.cc.
-@param[in]  space_id  tablespace ID
-@return true if there is a file */
-bool fil_space_id_was_scanned(space_id_t space_id);
-
 namespace tablespace_map {
 
 bool g_enabled = false;
 uint g_verify_rate = DEFAULT_VERIFY_RATE;
-Status g_status{0, 0, "OFF", 0, 0};
+Status g_status;
 
 namespace {
 
 constexpr char MAP_NAME[] = "#innodb_tablespace_map";
 constexpr char TEMP_NAME[] = "#innodb_tablespace_map.tmp";
+
+constexpr char DAMAGED[] = "it is damaged";
+constexpr char FOREIGN[] = "another server may have run since it was written";
 
 int64_t nsec(const struct timespec &t) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
@@ -105,7 +106,8 @@ bool dir_identity(const std::string &path, Dir_identity &id) {
 another path, which decides what the server thinks of the file.
 @param[in]   fd    file descriptor, or AT_FDCWD
 @param[in]   path  file name; empty for fd itself
-@param[out]  id    identity
+@param[out]  id    identity; with inode 0 if the file has several names, since
+                   what is done to it under another name is not seen here
 @return false if it is not a regular file */
 bool file_identity(int fd, const std::string &path, File_identity &id) {
 #ifdef STATX_BTIME
@@ -117,7 +119,11 @@ bool file_identity(int fd, const std::string &path, File_identity &id) {
       !S_ISREG(st.stx_mode)) {
     return false;
   }
-  id = {st.stx_ino, 0};
+  id = {0, 0};
+  if (st.stx_nlink != 1) {
+    return true;
+  }
+  id.ino = st.stx_ino;
   if (st.stx_mask & STATX_BTIME) {
     id.btime_nsec =
         int64_t{st.stx_btime.tv_sec} * 1'000'000'000 + st.stx_btime.tv_nsec;
@@ -126,6 +132,94 @@ bool file_identity(int fd, const std::string &path, File_identity &id) {
 #else
   return false;
 #endif /* STATX_BTIME */
+}
+
+/** What became of an attempt to read a header. */
+enum class Header_state {
+  /** It is one of a tablespace. */
+  PLAIN,
+  /** There is no file, or it holds something else. */
+  ODD,
+  /** It could not be read, which says nothing about it. */
+  UNREADABLE
+};
+
+/** The header of a tablespace file. */
+struct File_header {
+  Header_state state{Header_state::UNREADABLE};
+  /** Tablespace ID; SPACE_UNKNOWN unless something was read. */
+  space_id_t space_id{SPACE_UNKNOWN};
+  /** FSP flags. */
+  uint32_t flags{0};
+  /** Identity of the file that was read. */
+  File_identity identity{0, 0};
+
+  /** @return true if it is the header of a tablespace
+  @param[in]  id  tablespace ID */
+  bool is_of(space_id_t id) const {
+    return state == Header_state::PLAIN && space_id == id &&
+           fsp_flags_is_valid(flags);
+  }
+
+  /** @return true if it is certainly not the header of a tablespace
+  @param[in]  id  tablespace ID */
+  bool is_not_of(space_id_t id) const {
+    return state != Header_state::UNREADABLE && !is_of(id);
+  }
+};
+
+/** Read the header of a tablespace file. A link is not followed.
+@param[in]  path  file name
+@return what was read */
+File_header read_header(const std::string &path) {
+  File_header header;
+  const int fd =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+  if (fd < 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) {
+      header.state = Header_state::ODD;
+    }
+    return header;
+  }
+  const auto guard = create_scope_guard([fd]() { close(fd); });
+
+#ifdef POSIX_FADV_RANDOM
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+#endif /* POSIX_FADV_RANDOM */
+
+  byte buf[64];
+  static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= sizeof buf);
+
+  if (!file_identity(fd, "", header.identity)) {
+    return header;
+  }
+
+  const auto n_bytes = ::pread(fd, buf, sizeof buf, 0);
+
+  if (n_bytes < 0) {
+    return header;
+  }
+  header.state = Header_state::ODD;
+  if (n_bytes != ssize_t{sizeof buf}) {
+    return header;
+  }
+  const auto flags =
+      mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_FLAGS);
+  const auto page_bytes =
+      fsp_flags_is_valid(flags) ? page_size_t(flags).physical() : srv_page_size;
+
+  /* No page can be read of a file that is shorter. */
+  if (lseek(fd, 0, SEEK_END) >= static_cast<off_t>(page_bytes)) {
+    header.space_id = mach_read_from_4(buf + FIL_PAGE_SPACE_ID);
+    header.flags = flags;
+    if (header.space_id != 0 && header.space_id != SPACE_UNKNOWN &&
+        header.space_id ==
+            mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_ID)) {
+      header.state = Header_state::PLAIN;
+    }
+  }
+  return header;
 }
 
 /** @return the name of a tablespace that follows from the path of its file
@@ -165,6 +259,16 @@ struct Image {
 
   /** @return true if the file is on the disk */
   bool sync() const { return fsync(m_fd) == 0; }
+
+  /** @return true if it is the map of a file
+  @param[in]  fd  descriptor of the file */
+  bool is_file(int fd) const {
+    struct stat mine;
+    struct stat other;
+
+    return fstat(m_fd, &mine) == 0 && fstat(fd, &other) == 0 &&
+           mine.st_dev == other.st_dev && mine.st_ino == other.st_ino;
+  }
 
   const Directory &dir(uint32_t no) const { return reader.summary().dirs[no]; }
 
@@ -221,6 +325,57 @@ const char *Image::open(int fd) {
   return nullptr;
 }
 
+std::string join(const std::string &dir, const std::string &name) {
+  return dir.empty() || dir.back() == '/' ? dir + name : dir + '/' + name;
+}
+
+/** @return what a path under a root is known by
+@param[in]  root  number of the root
+@param[in]  path  path relative to it */
+std::string key(uint32_t root, const std::string &path) {
+  return std::to_string(root) + ':' + path;
+}
+
+/** The tablespace IDs that the scan read from headers, until a map has them:
+otherwise the first map would read all of them once more. */
+class Read_ids {
+ public:
+  /** A scan begins. */
+  void begin() {
+    clear();
+    m_begin_nsec = now_nsec();
+  }
+
+  /** The header of a file was read. Thread-safe.
+  @param[in]  file      key of the file
+  @param[in]  space_id  its tablespace ID */
+  void add(std::string file, space_id_t space_id) {
+    const std::lock_guard guard(m_mutex);
+    m_ids.emplace(std::move(file), space_id);
+  }
+
+  /** Look up what was read.
+  @param[in]  file  key of the file
+  @param[in]  dir   its directory, as it is now
+  @return SPACE_UNKNOWN if the file was not read, or if there may be another of
+  the same name by now */
+  space_id_t find(const std::string &file, const Dir_identity &dir) const {
+    const auto it = m_ids.find(file);
+
+    return it == m_ids.end() || is_racy(dir, m_begin_nsec) ? SPACE_UNKNOWN
+                                                           : it->second;
+  }
+
+  /** Give the memory back. */
+  void clear() { m_ids = {}; }
+
+ private:
+  std::mutex m_mutex;
+  std::unordered_map<std::string, space_id_t> m_ids;
+  /** When the scan began. */
+  int64_t m_begin_nsec{0};
+};
+
 /** Protects s_image and s_stop. Until start() the start-up thread changes them
 alone; later only the thread that writes the map changes s_image, so that it
 reads it without. No other latch is requested under it. */
@@ -228,10 +383,8 @@ std::mutex s_mutex;
 Roots s_roots;
 Image_ptr s_image;
 
-/** Protects s_forgotten and s_waiting. No other latch is requested under it. */
-std::mutex s_forgotten_mutex;
-/** Tablespaces that were dropped since the map was written. */
-std::unordered_set<space_id_t> s_forgotten;
+/** Tablespaces of the map that were dropped since it was written. */
+Dropped s_dropped;
 
 /** True during the scan of the start-up. */
 bool s_is_scanning = false;
@@ -255,9 +408,15 @@ std::atomic_size_t s_n_listed{0};
 std::atomic_size_t s_n_listed_again{0};
 std::atomic_size_t s_n_matched{0};
 std::atomic_size_t s_n_unknown{0};
-std::atomic_bool s_has_collision{false};
-/** True if the map turned out to be damaged when it was in use. */
-bool s_was_damaged = false;
+/** Those of them that are no tablespaces. */
+std::atomic_size_t s_n_invalid{0};
+/** Why this server does not use the map any more; nullptr as long as it does.
+ */
+std::atomic<const char *> s_rejected{nullptr};
+/** Tablespaces whose header was compared with the map for recovery. */
+std::unordered_set<space_id_t> s_compared;
+/** What the scan learned from headers that the map could not spare it. */
+Read_ids s_read_ids;
 /** True if all files were as in the map. */
 bool s_is_complete = false;
 /** True if the map in the file is right, but for its session. */
@@ -266,24 +425,46 @@ bool s_is_file_right = false;
 bool s_is_clean = false;
 /** True if the dictionary was not read, since nothing had changed. */
 bool s_is_unchanged = false;
+/** True if recovery has opened a file that is not where the dictionary says. */
+std::atomic_bool s_is_elsewhere{false};
+/** True if a scan without the map has failed, or came too late. */
+bool s_has_failed = false;
+/** True if it is certain that no other server has run since the map was
+written; known when recovery has ended. */
+bool s_is_ours = false;
+/** True if the map was given up: it is not used by the next start, and not
+written again by this server. */
+std::atomic_bool s_is_given_up{false};
 /** True if the start does not need the objects of all tablespaces. */
 bool s_may_wait = false;
+/** False if this start validates no tablespace files, and makes no objects of
+them, because innodb_validate_tablespace_paths is OFF. */
+bool s_is_validating = false;
 /** Tablespaces whose objects were not made, although the dictionary was read.
-Not changed after the validation. */
+Not changed after the validation, in which s_waiting_mutex protects it. No other
+latch is requested under that. */
 std::unordered_set<space_id_t> s_waiting;
+std::mutex s_waiting_mutex;
 
-/** Counts DDL on files. */
-std::atomic<uint64_t> s_ddl_seq{1};
+/** Counts begins and ends of DDL on files, recovery's included. */
+constexpr uint64_t FIRST_SEQ = 1;
+std::atomic<uint64_t> s_ddl_seq{FIRST_SEQ};
+/** DDL on files that is under way. */
+std::atomic<uint64_t> s_n_ddl{0};
+/** Counts imports, which change the ID in a file. */
+std::atomic<uint64_t> s_import_seq{0};
+/** Imports that are under way. */
+std::atomic<uint64_t> s_n_imports{0};
 /** Value of s_ddl_seq when the map was written. */
 std::atomic<uint64_t> s_written_seq{0};
 std::atomic<int64_t> s_last_ddl_nsec{0};
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
-bool s_is_started = false;
+std::atomic_bool s_is_started{false};
 /** True if a later map may know or trust more than the last one. */
 bool s_is_racy = false;
 /** True if the redo log will not grow any more. */
-bool s_is_shutdown = false;
+std::atomic_bool s_is_shutdown{false};
 /** Held while the file of the map is written or removed. No other latch is
 requested under it. */
 std::mutex s_file_mutex;
@@ -314,29 +495,57 @@ bool split_root(std::string_view path, bool is_abs, uint32_t &root,
   return false;
 }
 
-/** Split the path of an open file into root and the rest. A relative path is
-relative to the data directory, which is the first root.
-@param[in]   path  path
-@param[out]  root  number of the root
-@param[out]  rest  the rest
-@return false if it is not under a root */
-bool split_path(std::string_view path, uint32_t &root, std::string_view &rest) {
-  if (split_root(path, false, root, rest) ||
-      split_root(path, true, root, rest)) {
-    return true;
+/** Where a file is: number of its root, and path relative to that. */
+using Place = std::pair<uint32_t, std::string>;
+
+/** Finds out where files are, whatever spelling of its directory the path of a
+file has. */
+class Place_finder {
+ public:
+  /** @return nothing if the file is under none of the roots
+  @param[in]  path  path of a file */
+  std::optional<Place> find(const std::string &path) {
+    const auto pos = path.rfind('/') + 1;
+    const auto dir = path.substr(0, pos);
+    auto it = m_dirs.find(dir);
+
+    if (it == m_dirs.end()) {
+      it = m_dirs.emplace(dir, find_dir(dir)).first;
+    }
+    if (!it->second) {
+      return std::nullopt;
+    }
+    return Place{it->second->first, join(it->second->second, path.substr(pos))};
   }
-  root = 0;
-  rest = path;
-  return !s_roots.empty() && path.substr(0, 1) != "/" &&
-         path.find("..") == std::string_view::npos;
-}
+
+ private:
+  static std::optional<Place> find_dir(const std::string &dir) {
+    uint32_t root;
+    std::string_view rest;
+    const bool is_plain = dir.find("..") == std::string::npos;
+
+    if (is_plain && (split_root(dir, false, root, rest) ||
+                     split_root(dir, true, root, rest) ||
+                     (dir.substr(0, 2) == "./" &&
+                      split_root(MySQL_datadir_path.abs_path() + dir.substr(2),
+                                 true, root, rest)))) {
+      return Place{root, rest};
+    }
+
+    const auto real = Fil_path::get_real_path(dir.empty() ? "./" : dir);
+
+    if (split_root(real, true, root, rest)) {
+      return Place{root, rest};
+    }
+    return std::nullopt;
+  }
+
+  /** Directories by the paths that files were asked for with. */
+  std::unordered_map<std::string, std::optional<Place>> m_dirs;
+};
 
 std::string dir_path(uint32_t root, const std::string &path) {
   return s_roots[root].second + path;
-}
-
-std::string join(const std::string &dir, const std::string &name) {
-  return dir.empty() || dir.back() == '/' ? dir + name : dir + '/' + name;
 }
 
 std::string make_config() {
@@ -354,12 +563,44 @@ std::string map_path(const char *name) {
   return join(path, name);
 }
 
+/** Make a rename or removal of the map durable. */
+void sync_data_directory() {
+  const int fd =
+      ::open(MySQL_datadir_path.path().c_str(), O_RDONLY | O_DIRECTORY);
+
+  if (fd >= 0) {
+    (void)fsync(fd);
+    close(fd);
+  }
+}
+
+/** @return what tells one run of a server from another: the file of the global
+temporary tablespace, which each start makes anew, and the first of those for
+sessions, so that a server notices one with another innodb_temp_data_file_path,
+too; not the same as anything if there is no such file
+@param[in]  temp_path  path of the global one */
+File_identity run_identity(const std::string &temp_path) {
+  File_identity id{0, 0};
+  File_identity pool{0, 0};
+
+  if (!file_identity(AT_FDCWD, temp_path, id) || id.btime_nsec == 0) {
+    return {0, 0};
+  }
+  /* It may be elsewhere: then it is not here in either run. */
+  (void)file_identity(AT_FDCWD, map_path("#innodb_temp/temp_1.ibt"), pool);
+  id.ino += pool.ino * 1'000'003;
+  id.btime_nsec += pool.btime_nsec;
+  return id;
+}
+
 /** Read the map. @return the reason why there is none, or nullptr */
 const char *read_map() {
-  const int fd = ::open(map_path(MAP_NAME).c_str(), O_RDONLY | O_CLOEXEC);
+  /* What is no plain file must neither be followed nor waited for. */
+  const int fd = ::open(map_path(MAP_NAME).c_str(),
+                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
   if (fd < 0) {
-    return "there is none";
+    return errno == ENOENT ? "there is none" : "it cannot be opened";
   }
 
   auto image = std::make_shared<Image>();
@@ -380,47 +621,78 @@ bool skip(const std::string &path, std::vector<std::string> &dirs) {
       path, true, [&dirs](const std::string &dir) { dirs.push_back(dir); });
 }
 
+/** Find a file of the map that the scan has listed.
+@param[in]   path   path of the file, beginning with that of its root
+@param[out]  found  the file
+@return true if its header need not be read */
+bool recognise(const std::string &path, Found &found) {
+  uint32_t root;
+  std::string_view rest;
+
+  if (!split_root(path, false, root, rest)) {
+    return false;
+  }
+
+  const auto pos = rest.rfind('/');
+  const auto dir_rest =
+      pos == std::string::npos ? std::string_view{} : rest.substr(0, pos);
+  const auto name = pos == std::string::npos ? rest : rest.substr(pos + 1);
+  const auto &reader = s_image->reader;
+  const auto d = reader.summary().find_dir(root, dir_rest);
+  File_identity id;
+
+  return d >= 0 && reader.find_file(d, name, found) &&
+         file_identity(AT_FDCWD, path, id) && found.file.identity.is_same(id);
+}
+
+/** Asked by the rings. */
+bool is_recognised(const std::string &path) {
+  Found found;
+  return recognise(path, found);
+}
+
 }  // namespace
 
 void begin_scan(Roots roots) {
   s_roots = std::move(roots);
   s_is_scanning = s_can_find = false;
   s_is_complete = s_is_temp_file_same = false;
-  s_n_matched = s_n_unknown = s_n_trusted = 0;
+  s_n_matched = s_n_unknown = s_n_invalid = s_n_trusted = 0;
   s_n_listed = s_n_listed_again = 0;
   s_is_skipped.clear();
   s_is_same.clear();
   s_image.reset();
+  s_read_ids.begin();
   tablespace_scan::g_skip = nullptr;
+  tablespace_scan::g_is_known = nullptr;
 
   if (!g_enabled) {
     return;
   }
-  /* After a collision the scan is repeated without the map. */
-  if (s_has_collision) {
-    g_status = {0, 0, "REJECTED", 0, 0};
-    return;
-  }
-  if (srv_force_recovery > 0) {
+  if (s_rejected != nullptr) {
+    /* The scan is repeated without the map. */
+    g_status.files_trusted = g_status.directories_changed = 0;
+    g_status.state = "REJECTED";
+    s_reason = s_rejected;
+  } else if (srv_force_recovery > 0) {
     g_status.state = "NOT USED";
     s_reason = "innodb_force_recovery is set";
-  } else if (const char *reason =
-                 s_was_damaged ? "it is damaged" : read_map()) {
-    g_status = {0, 0, "NONE", 0, 0};
+  } else if (const char *reason = read_map()) {
+    g_status.state = "NONE";
     s_reason = reason;
   } else {
-    File_identity temp_file;
     const auto &reader = s_image->reader;
 
-    s_is_temp_file_same =
-        file_identity(AT_FDCWD, reader.summary().temp_path, temp_file) &&
-        reader.session().temp_file.is_same(temp_file);
+    s_is_temp_file_same = reader.session().temp_file.is_same(
+        run_identity(reader.summary().temp_path));
 
     g_status.state = "USED";
     s_is_skipped.resize(reader.summary().dirs.size());
     s_is_same.resize(reader.n_files());
     s_is_scanning = s_can_find = true;
+    s_dropped.limit(SPACE_UNKNOWN);
     tablespace_scan::g_skip = skip;
+    tablespace_scan::g_is_known = is_recognised;
     return;
   }
 
@@ -457,83 +729,146 @@ bool skip_directory(const std::string &path, bool is_recursive,
   return true;
 }
 
-space_id_t known_space_id(const std::string &path) {
-  uint32_t root;
-  std::string_view rest;
+namespace {
 
-  if (!s_is_scanning || Fil_path::is_undo_tablespace_name(path)) {
+/** What known_space_id() did not know; note_space_id() is told next, by the
+same thread, what it is. Empty if it knew it. */
+thread_local std::string t_unknown_file;
+
+}  // namespace
+
+space_id_t known_space_id(const std::string &path) {
+  t_unknown_file.clear();
+
+  if (!g_enabled || Fil_path::is_undo_tablespace_name(path)) {
     return SPACE_UNKNOWN;
   }
 
-  if (split_root(path, false, root, rest)) {
-    const auto pos = rest.rfind('/');
-    const auto dir_rest =
-        pos == std::string::npos ? std::string_view{} : rest.substr(0, pos);
-    const auto name = pos == std::string::npos ? rest : rest.substr(pos + 1);
-    const auto &reader = s_image->reader;
-    const auto d = reader.summary().find_dir(root, dir_rest);
-    Found found;
-    File_identity id;
+  Found found;
 
-    if (d >= 0 && reader.find_file(d, name, found) &&
-        file_identity(AT_FDCWD, path, id) && found.file.identity.is_same(id)) {
-      s_is_same[found.no] = true;
-      ++s_n_matched;
-      return found.file.space_id;
-    }
+  if (s_is_scanning && recognise(path, found)) {
+    s_is_same[found.no] = true;
+    ++s_n_matched;
+    return found.file.space_id;
   }
 
-  ++s_n_unknown;
+  t_unknown_file = path;
   return SPACE_UNKNOWN;
 }
 
 void note_space_id(space_id_t space_id) {
-  if (!s_is_scanning) {
-    return;
+  if (!t_unknown_file.empty()) {
+    uint32_t root;
+    std::string_view rest;
+    struct stat st;
+
+    ++s_n_unknown;
+    if (space_id == 0 || space_id == SPACE_UNKNOWN) {
+      ++s_n_invalid;
+    } else if (split_root(t_unknown_file, false, root, rest)) {
+      s_read_ids.add(key(root, std::string(rest)), space_id);
+    }
+    /* The other name may be in a directory that is not listed. IMPORT by a
+    server without the map would have changed the ID under both. */
+    if (s_is_scanning && lstat(t_unknown_file.c_str(), &st) == 0 &&
+        S_ISREG(st.st_mode) && st.st_nlink > 1) {
+      s_rejected = "a file that it does not know has more than one name";
+    }
+    t_unknown_file.clear();
   }
+
   Found found;
 
-  if (s_image->reader.find(space_id, found) && s_is_skipped[found.dir]) {
-    s_has_collision = true;
+  if (s_is_scanning && s_image->reader.find(space_id, found) &&
+      s_is_skipped[found.dir]) {
+    s_rejected = "a file has the ID of a file that was not read";
   }
 }
 
-bool end_scan() {
+bool end_scan(bool has_duplicates) {
   if (!s_is_scanning) {
     return false;
   }
   s_is_scanning = false;
   tablespace_scan::g_skip = nullptr;
+  tablespace_scan::g_is_known = nullptr;
 
-  if (s_has_collision) {
-    ib::info(ER_IB_MSG_383) << "Tablespace map not used: a file has the ID of"
-                            << " a file that was not read; reading all";
-    return true;
+  if (s_rejected == nullptr && s_image->reader.is_damaged()) {
+    s_rejected = DAMAGED;
   }
-  if (s_image->reader.is_damaged()) {
-    s_was_damaged = true;
-    return true;
+  if (s_rejected == nullptr && has_duplicates) {
+    /* The start will be refused: the list of them has to be complete. */
+    s_rejected = "a tablespace has more than one file";
   }
 
   const size_t n_known = s_n_trusted + s_n_matched;
-
-  g_status.files_trusted = n_known;
-  g_status.directories_changed = s_n_listed;
-  s_is_complete = s_n_unknown == 0 && n_known == s_image->reader.n_files();
 
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << n_known << " of "
                           << s_image->reader.n_files()
                           << " files are as they were; " << s_n_listed
                           << " directories were listed and " << s_n_unknown
                           << " headers read";
+
+  if (s_rejected != nullptr) {
+    if (n_known > 0) {
+      return true;
+    }
+    /* All was read anyway. */
+    s_can_find = false;
+    s_image.reset();
+    g_status.state = "REJECTED";
+    ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << s_rejected;
+    return false;
+  }
+
+  g_status.files_trusted = n_known;
+  g_status.directories_changed = s_n_listed;
+  /* A file that is no tablespace is none to the dictionary either. */
+  s_is_complete =
+      s_n_unknown == s_n_invalid && n_known == s_image->reader.n_files();
   return false;
 }
 
 namespace {
 
-bool is_forgotten(space_id_t space_id) {
-  const std::lock_guard guard(s_forgotten_mutex);
-  return s_forgotten.count(space_id) != 0;
+bool is_forgotten(space_id_t space_id) { return s_dropped.has(space_id); }
+
+/** @return the path of a file, as the server writes it
+@param[in]  dir   directory
+@param[in]  file  file in it */
+std::string file_path(const Directory &dir, const File &file) {
+  const auto &[prefix, abs_prefix] = s_roots[dir.root];
+  const auto rest = join(dir.path, file.name);
+  const auto abs = abs_prefix + rest;
+  const auto home = MySQL_datadir_path.abs_path();
+
+  /* A root may be above the data directory. */
+  return abs.compare(0, home.size(), home) == 0 ? "./" + abs.substr(home.size())
+                                                : prefix + rest;
+}
+
+/** @return true if the header of a file was not read at start-up
+@param[in]  dir  number of its directory in the map of the start-up
+@param[in]  no   its number there */
+bool is_unread(uint32_t dir, uint32_t no) {
+  return s_is_skipped[dir] || s_is_same[no];
+}
+
+/** The map cannot be right. Let the next start read all files, too.
+@param[in]  reason  what is wrong with it
+@return true if there is no map any more */
+bool reject(const char *reason) {
+  s_rejected = reason;
+  if (srv_read_only_mode) {
+    return false;
+  }
+
+  const std::lock_guard guard(s_file_mutex);
+  const bool is_gone =
+      unlink(map_path(MAP_NAME).c_str()) == 0 || errno == ENOENT;
+
+  sync_data_directory();
+  return is_gone;
 }
 
 }  // namespace
@@ -554,26 +889,128 @@ bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
   return true;
 }
 
+bool can_look_up(space_id_t space_id) {
+  Found found;
+
+  if (!s_can_find) {
+    return !s_has_failed;
+  }
+  if (s_rejected == nullptr && recv_recovery_is_on() &&
+      fsp_is_ibd_tablespace(space_id)) {
+    if (!s_is_temp_file_same) {
+      /* It, or its IMPORT, has written the redo log. */
+      (void)reject(FOREIGN);
+    } else if (s_compared.insert(space_id).second && !is_forgotten(space_id) &&
+               s_image->reader.find(space_id, found) &&
+               is_unread(found.dir, found.no) &&
+               read_header(file_path(s_image->dir(found.dir), found.file))
+                   .is_not_of(space_id)) {
+      (void)reject("a file has another tablespace ID than it says");
+    }
+  }
+  if (s_rejected == nullptr) {
+    return true;
+  }
+
+  const dberr_t err = fil_scan_again();
+
+  for (const auto missing_id : recv_sys->missing_ids) {
+    /* What was read of the redo log for it is lost to this start. */
+    if (!fil_scanned_path(missing_id).empty()) {
+      ib::error(ER_IB_MSG_383)
+          << "Tablespace map was wrong about tablespace " << missing_id
+          << " and was removed; start the server again";
+      s_has_failed = true;
+    }
+  }
+  s_has_failed = s_has_failed || err != DB_SUCCESS;
+  recv_sys->found_corrupt_fs = recv_sys->found_corrupt_fs || s_has_failed;
+  return !s_has_failed;
+}
+
 bool must_scan() {
-  if (!s_can_find || !s_image->reader.is_damaged()) {
+  if (!s_can_find || s_rejected != nullptr || !s_image->reader.is_damaged()) {
     return false;
   }
-  s_was_damaged = true;
+  (void)reject(DAMAGED);
   return true;
 }
 
-void end_late_scan(dberr_t err) {
-  if (err != DB_SUCCESS) {
-    ib::fatal(UT_LOCATION_HERE, ER_IB_MSG_383)
-        << "Tablespace map is damaged, and the directories cannot be scanned: "
-        << ut_strerr(err);
+bool note_loss(bool is_missing) {
+  if (is_missing && s_can_find && reject("it may be wrong")) {
+    ib::error(ER_IB_MSG_383)
+        << "Tablespace map was removed, so that the next start looks for these"
+        << " tablespaces in all files; start the server again";
   }
+  return is_missing || recv_sys->found_corrupt_fs;
+}
+
+dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
+  if (recv_sys->found_corrupt_fs) {
+    /* A scan has failed since recovery ended. */
+    return DB_ERROR;
+  }
+  if (s_image == nullptr) {
+    return DB_SUCCESS;
+  }
+  if (!s_is_ours) {
+    (void)reject(FOREIGN);
+    return fil_scan_again();
+  }
+  if (!s_is_validating) {
+    return DB_SUCCESS;
+  }
+  /* The last directories that were compared. */
+  std::pair<std::string, std::string> last;
+  Place_finder finder;
+
+  const auto is_lost = [&](const dd::Tablespace &space) {
+    const auto &p = space.se_private_data();
+    space_id_t space_id;
+
+    if (space.engine() != innobase_hton_name ||
+        p.get(dd_space_key_strings[DD_SPACE_ID], &space_id) ||
+        !fsp_is_ibd_tablespace(space_id) || space.files().size() != 1 ||
+        dd_tablespace_get_state_enum(&p, space_id) ==
+            DD_SPACE_STATE_DISCARDED) {
+      return false;
+    }
+
+    std::string in_dict{(*space.files().begin())->filename().c_str()};
+    Fil_path::normalize(in_dict);
+    const auto scanned = fil_scanned_path(space_id);
+
+    /* Of a file in none of the scanned directories the map says nothing. */
+    if (scanned == in_dict || (scanned.empty() && !finder.find(in_dict))) {
+      return false;
+    }
+
+    const auto dir_of = [](const std::string &path) {
+      const auto dir = path.substr(0, path.rfind('/') + 1);
+      return dir.empty() ? std::string{"./"} : dir;
+    };
+    auto dirs = std::pair(dir_of(in_dict), dir_of(scanned));
+
+    if (scanned.empty() ||
+        (dirs != last && Fil_path::get_real_path(dirs.first) !=
+                             Fil_path::get_real_path(dirs.second))) {
+      return true;
+    }
+    last = std::move(dirs);
+    return false;
+  };
+
+  if (std::none_of(tablespaces.begin(), tablespaces.end(),
+                   [&](const auto *space) { return is_lost(*space); })) {
+    return DB_SUCCESS;
+  }
+  s_rejected = "a file is not where the dictionary says";
+  return fil_scan_again();
 }
 
 void forget(space_id_t space_id) {
   if (g_enabled) {
-    const std::lock_guard guard(s_forgotten_mutex);
-    s_forgotten.insert(space_id);
+    s_dropped.end(space_id);
   }
 }
 
@@ -607,27 +1044,88 @@ const char *why_open_all() {
   return has_ddl ? "DDL was under way" : nullptr;
 }
 
+/** @return true if the dictionary names the temporary file that is the proof
+that no other server ran: one with another innodb_temp_data_file_path would have
+left it alone, and its own name there
+@param[in]  client  dictionary client */
+bool is_temp_file_ours(dd::cache::Dictionary_client *client) {
+  const dd::Tablespace *space = nullptr;
+
+  return !client->acquire(dd::String_type(dict_sys_t::s_temp_space_name),
+                          &space) &&
+         space != nullptr && space->files().size() == 1 &&
+         (*space->files().begin())->filename().c_str() ==
+             s_image->reader.summary().temp_path;
+}
+
+/** @return true if no other server has run since the map was written. Whatever
+a server does to the dictionary or to files, it makes the redo log longer; and
+it makes a new temporary file before that.
+@param[in]  client  dictionary client */
+bool is_ours(dd::cache::Dictionary_client *client) {
+  return log_sys->recovered_lsn == s_image->reader.session().end_lsn ||
+         (s_is_temp_file_same && is_temp_file_ours(client));
+}
+
 /** @return why the dictionary has to be read in full, or nullptr */
 const char *why_read_all() {
   if (!s_is_complete) {
     return "files have changed";
   }
-  if (!s_image->reader.summary().is_clean) {
+  if (!s_image->reader.summary().is_clean ||
+      s_image->reader.session().is_behind) {
     return "it was not known to agree with the files";
   }
   if (!srv_redo_log) {
     return "the redo log is disabled";
   }
-  /* Whatever a server does to the dictionary, it makes the redo log longer; and
-  it makes a new temporary file before that. */
-  if (log_sys->recovered_lsn != s_image->reader.session().end_lsn &&
-      !s_is_temp_file_same) {
-    return "another server may have changed it";
-  }
-  if (!s_forgotten.empty()) {
+  if (s_dropped.size() > 0) {
     return "the redo log drops tablespaces";
   }
   return nullptr;
+}
+
+/** @return what the map says of this server
+@param[in]  is_behind  true if the server has done DDL since the map was made */
+Session make_session(bool is_behind) {
+  Session session;
+
+  if (!srv_redo_log) {
+    return session;
+  }
+  session.is_behind = is_behind;
+  if (s_is_shutdown) {
+    session.end_lsn = log_get_lsn(*log_sys);
+  } else {
+    session.temp_file =
+        run_identity(srv_tmp_space.first_datafile()->filepath());
+  }
+  return session;
+}
+
+/** Write the session into the header of the map. If that is torn, the next
+start has no map.
+@param[in]  is_behind  false if the map is as it should be otherwise
+@return true if it was written */
+bool write_session(bool is_behind) {
+  const std::lock_guard guard(s_file_mutex);
+  const int fd = ::open(map_path(MAP_NAME).c_str(),
+                        O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+  if (fd < 0) {
+    return false;
+  }
+  const auto close_guard = create_scope_guard([fd]() { close(fd); });
+
+  std::string header(HEADER_BYTES, '\0');
+  const auto n_bytes = static_cast<ssize_t>(HEADER_BYTES);
+
+  return s_image != nullptr && s_image->is_file(fd) &&
+         !s_image->reader.is_damaged() && !s_is_given_up &&
+         ::pread(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
+         set_session(header, make_session(is_behind)) &&
+         ::pwrite(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
+         fdatasync(fd) == 0;
 }
 
 /** Collect the names of the tablespaces that the start needs.
@@ -684,8 +1182,21 @@ bool needed_names(std::map<std::string, space_id_t> &names) {
 
 bool fetch_tablespaces(dd::cache::Dictionary_client *client,
                        std::vector<const dd::Tablespace *> *tablespaces) {
+  s_is_validating =
+      srv_validate_tablespace_paths || recv_needed_recovery || !ibuf_is_empty();
+
   if (s_image == nullptr || !s_can_find) {
     return false;
+  }
+
+  s_is_ours = is_ours(client);
+  if (!s_is_ours) {
+    end_recovery();
+    return false;
+  }
+  if (!srv_read_only_mode) {
+    /* A server that ends from here on, before it writes a map, is no other. */
+    (void)write_session(true);
   }
 
   const char *reason = why_open_all();
@@ -718,16 +1229,15 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
   if (reason == nullptr) {
     for (const auto &name : names) {
-      (void)fil_space_id_was_scanned(name.second);
+      (void)fil_scanned_path(name.second);
     }
   } else {
     /* The threads of the validation look all files up. */
     const auto image = s_image;
 
-    if (!image->reader.read_ids([](space_id_t space_id) {
-          (void)fil_space_id_was_scanned(space_id);
-        })) {
-      (void)fil_space_id_was_scanned(SPACE_UNKNOWN);
+    if (!image->reader.read_ids(
+            [](space_id_t space_id) { (void)fil_scanned_path(space_id); })) {
+      (void)fil_scanned_path(SPACE_UNKNOWN);
     }
   }
   if (s_image == nullptr) {
@@ -754,13 +1264,6 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
 namespace {
 
-/** @return the path of a file, as the server writes it
-@param[in]  dir   directory
-@param[in]  file  file in it */
-std::string file_path(const Directory &dir, const File &file) {
-  return s_roots[dir.root].first + join(dir.path, file.name);
-}
-
 /** @return the current map, or nullptr */
 Image_ptr current_image() {
   const std::lock_guard guard(s_mutex);
@@ -773,6 +1276,8 @@ struct Known {
   std::string path;
   /** Name of the tablespace. */
   std::string name;
+  /** FSP flags. */
+  uint32_t flags;
   /** Identity of the file. */
   File_identity identity;
 };
@@ -788,20 +1293,14 @@ std::optional<Known> find_known(space_id_t space_id) {
   const auto image = current_image();
   Found found;
 
-  if (image == nullptr || !image->reader.find(space_id, found)) {
+  if (image == nullptr || !image->reader.find(space_id, found) ||
+      found.file.is_stray) {
     return std::nullopt;
   }
   const auto &dir = image->dir(found.dir);
 
   return Known{file_path(dir, found.file), space_name(dir, found.file),
-               found.file.identity};
-}
-
-/** @return true if the header of a file was not read at start-up
-@param[in]  dir  number of its directory in the map of the start-up
-@param[in]  no   its number there */
-bool is_unread(uint32_t dir, uint32_t no) {
-  return s_is_skipped[dir] || s_is_same[no];
+               found.file.flags, found.file.identity};
 }
 
 }  // namespace
@@ -817,23 +1316,33 @@ bool is_unread(space_id_t space_id, const std::string &path) {
   if (!s_image->reader.find(space_id, found)) {
     return s_image->reader.is_damaged();
   }
+
+  const auto &dir = s_image->dir(found.dir);
+
   return is_unread(found.dir, found.no) &&
-         file_path(s_image->dir(found.dir), found.file) == path;
+         Place_finder{}.find(path) ==
+             Place{dir.root, join(dir.path, found.file.name)};
 }
 
 bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
-              const std::string &path) {
-  if (!s_may_wait || !is_unread(space_id, path) ||
+              const std::string &path, const dd::Properties &options) {
+  uint64_t autoextend_size = 0;
+
+  if (options.exists(autoextend_size_str)) {
+    (void)options.get(autoextend_size_str, &autoextend_size);
+  }
+  if (!s_may_wait || autoextend_size > 0 || !is_unread(space_id, path) ||
       fsp_is_shared_tablespace(flags) || FSP_FLAGS_GET_ENCRYPTION(flags)) {
     return false;
   }
 
   const auto known = find_known(space_id);
 
-  if (!known || known->name != space_name) {
+  /* Its object is made later with the path that the map has. */
+  if (!known || known->name != space_name || known->path != path) {
     return false;
   }
-  const std::lock_guard guard(s_forgotten_mutex);
+  const std::lock_guard guard(s_waiting_mutex);
   s_waiting.insert(space_id);
   return true;
 }
@@ -848,8 +1357,23 @@ size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
   return std::min<size_t>(n_bytes, srv_page_size);
 }
 
+void note_opened(space_id_t space_id, const std::string &path) {
+  const auto space = fil_space_get(space_id);
+
+  if (!g_enabled || !fsp_is_ibd_tablespace(space_id) || space == nullptr ||
+      space->files.empty() || path == space->files.front().name) {
+    return;
+  }
+
+  Place_finder finder;
+
+  if (finder.find(path) != finder.find(space->files.front().name)) {
+    s_is_elsewhere = true;
+  }
+}
+
 void note_validation(bool is_clean) {
-  s_is_clean = is_clean;
+  s_is_clean = is_clean && s_is_validating && !s_is_elsewhere;
 
   if (!s_waiting.empty()) {
     ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
@@ -859,84 +1383,49 @@ void note_validation(bool is_clean) {
 
 namespace {
 
-/** Read ID and flags of a tablespace file.
-@param[in]   path      file name
-@param[out]  space_id  the ID
-@param[out]  flags     the flags
-@param[out]  identity  of the file that was read; as it was if there is none
-@return false if the header is not plain */
-bool read_header(const std::string &path, space_id_t &space_id, uint32_t &flags,
-                 File_identity &identity) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-
-  if (fd < 0) {
-    return false;
+/** Give the map up.
+@param[in]  why  what is wrong with it */
+void give_up(const char *why) {
+  if (s_is_given_up.exchange(true)) {
+    return;
   }
-  const auto guard = create_scope_guard([fd]() { close(fd); });
-
-#ifdef POSIX_FADV_RANDOM
-  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-#endif /* POSIX_FADV_RANDOM */
-
-  byte buf[64];
-  static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= sizeof buf);
-
-  if (!file_identity(fd, "", identity) ||
-      ::pread(fd, buf, sizeof buf, 0) != ssize_t{sizeof buf}) {
-    return false;
+  if (reject(why)) {
+    ib::warn(ER_IB_MSG_383) << "Tablespace map was removed, because " << why
+                            << "; the next start reads all files";
+  } else {
+    ib::warn(ER_IB_MSG_383)
+        << "Tablespace map should be removed, because " << why
+        << ", but cannot be: '" << map_path(MAP_NAME) << "'";
   }
-  space_id = mach_read_from_4(buf + FIL_PAGE_SPACE_ID);
-  flags = mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_FLAGS);
-
-  return space_id != 0 && space_id != SPACE_UNKNOWN &&
-         space_id == mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_ID);
-}
-
-/** What the header of a file says. */
-struct File_header {
-  /** Tablespace ID. */
-  space_id_t space_id{SPACE_UNKNOWN};
-  /** FSP flags. */
-  uint32_t flags{0};
-  /** Identity of the file that was read. */
-  File_identity identity{0, 0};
-};
-
-/** Read the header of a file of the map, as the scan would have done.
-@param[in]   known     the file
-@param[in]   space_id  its tablespace ID in the map
-@param[out]  header    what was read; as it was if there is no file
-@return true if it has this ID */
-bool has_known_id(const Known &known, space_id_t space_id,
-                  File_header &header) {
-  return read_header(known.path, header.space_id, header.flags,
-                     header.identity) &&
-         header.space_id == space_id && fsp_flags_is_valid(header.flags);
 }
 
 /** Read a header and compare it with the map.
 @param[in]  space_id  tablespace ID */
 void verify(space_id_t space_id) {
   const auto seq = s_ddl_seq.load();
+  /* Before the file is looked up, which may be in the map before this one. */
+  const auto written_seq = s_written_seq.load();
   const auto known = find_known(space_id);
 
-  if (!known) {
+  if (!known || s_is_given_up) {
     return;
   }
 
-  File_header header;
-  const bool is_good = has_known_id(*known, space_id, header);
+  const auto header = read_header(known->path);
 
-  ++g_status.files_verified;
+  if (header.state != Header_state::UNREADABLE) {
+    ++g_status.files_verified;
+  }
 
   /* After DDL that is not in the map yet, there may be no file of that name, or
   another one; during DDL it may have any ID. Such a file is left to those who
   open it. */
-  const bool is_ddl =
-      s_ddl_seq != seq || is_forgotten(space_id) ||
-      (s_written_seq != seq && !known->identity.is_same(header.identity));
+  const bool is_ddl = s_ddl_seq != seq || s_n_ddl != 0 ||
+                      is_forgotten(space_id) ||
+                      (written_seq != seq && seq != FIRST_SEQ &&
+                       !known->identity.is_same(header.identity));
 
-  if (!is_good && !is_ddl) {
+  if (header.is_not_of(space_id) && !is_ddl) {
     ++g_status.files_differing;
     ib::warn(ER_IB_MSG_383)
         << "Tablespace map: file '" << known->path
@@ -945,6 +1434,7 @@ void verify(space_id_t space_id) {
         << (header.space_id == SPACE_UNKNOWN
                 ? std::string("it has no plain header")
                 : "its header has the ID " + std::to_string(header.space_id));
+    give_up("a file was changed in place");
   }
 }
 
@@ -990,30 +1480,70 @@ void verify_all() {
                           << g_status.files_differing << " were different";
 }
 
-/** @return true if the object of a tablespace was not made at start-up
+/** @return true if the object of a tablespace was not made at start-up, but
+would have been without the map
 @param[in]  space_id  tablespace ID; if the map has no such file, true may be
                       returned as well */
 bool is_late(space_id_t space_id) {
-  if (!g_enabled || !fsp_is_ibd_tablespace(space_id)) {
+  if (!g_enabled || !s_is_validating || !fsp_is_ibd_tablespace(space_id)) {
     return false;
   }
   if (s_is_unchanged) {
     return true;
   }
-  const std::lock_guard guard(s_forgotten_mutex);
+  const std::lock_guard guard(s_waiting_mutex);
   return s_waiting.count(space_id) != 0;
 }
 
+/** The header of a file that was left out at start-up, read ahead by this
+thread. */
+thread_local struct {
+  space_id_t space_id{SPACE_UNKNOWN};
+  std::string path;
+  File_header header;
+
+  /** @return true if it is of a tablespace, and of the file that is there now.
+  It holds for one question only.
+  @param[in]  id  tablespace ID */
+  bool is_of(space_id_t id) {
+    File_identity now;
+
+    return std::exchange(space_id, SPACE_UNKNOWN) == id && header.is_of(id) &&
+           !is_forgotten(id) && file_identity(AT_FDCWD, path, now) &&
+           now.is_same(header.identity);
+  }
+} t_read_ahead;
+
 }  // namespace
 
-bool is_valid_by_id(space_id_t space_id) {
-  if (recv_needed_recovery || !is_late(space_id)) {
+void read_ahead(space_id_t space_id) {
+  if (!is_late(space_id)) {
+    return;
+  }
+  if (const auto known = find_known(space_id)) {
+    t_read_ahead.path = known->path;
+    t_read_ahead.header = read_header(known->path);
+    t_read_ahead.space_id = space_id;
+  }
+}
+
+bool must_validate(bool validate, space_id_t space_id) {
+  if (!is_late(space_id)) {
+    return validate;
+  }
+  if (validate && recv_needed_recovery) {
+    return true;
+  }
+  if (t_read_ahead.is_of(space_id)) {
     return false;
   }
   const auto known = find_known(space_id);
-  File_header header;
 
-  return known && has_known_id(*known, space_id, header);
+  if (known && read_header(known->path).is_of(space_id)) {
+    return false;
+  }
+  verify(space_id);
+  return true;
 }
 
 void open(space_id_t space_id) {
@@ -1028,20 +1558,70 @@ void open(space_id_t space_id) {
   if (!known) {
     return;
   }
+  read_ahead(space_id);
+
+  /* Who loads the buffer pool has no session that debug sync could name. */
+  while (DBUG_EVALUATE_IF("tablespace_map_before_open", true, false)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 
   /* As clone does: no other thread opens tables meanwhile. */
   IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
 
-  File_header header;
-
+  /* Who drops a tablespace lets the map forget it before its object goes. */
   if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
-      !has_known_id(*known, space_id, header)) {
+      is_forgotten(space_id)) {
     return;
   }
+
+  if (!t_read_ahead.is_of(space_id)) {
+    t_read_ahead.header = read_header(known->path);
+  }
+  if (!t_read_ahead.header.is_of(space_id)) {
+    return;
+  }
+  t_read_ahead.space_id = space_id;
   /* As the validation at start-up, which looks closer after a crash. */
   (void)fil_ibd_open(recv_needed_recovery, FIL_TYPE_TABLESPACE, space_id,
-                     header.flags, known->name.c_str(), known->path.c_str(),
-                     false, false);
+                     t_read_ahead.header.flags, known->name.c_str(),
+                     known->path.c_str(), false, false);
+}
+
+char *first_path(space_id_t space_id) {
+  if (!is_late(space_id)) {
+    return nullptr;
+  }
+  const auto known = find_known(space_id);
+
+  return known ? mem_strdup(known->path.c_str()) : nullptr;
+}
+
+bool show_file(space_id_t space_id, ha_tablespace_statistics &stats) {
+  if (!is_late(space_id) ||
+      fil_space_exists_in_mem(space_id, nullptr, false, false)) {
+    return false;
+  }
+  const auto known = find_known(space_id);
+
+  if (!known) {
+    return false;
+  }
+
+  /* Nothing of the file has been read, as after any clean start. */
+  const page_size_t page_size{known->flags};
+  const auto n_bytes = page_size.physical();
+
+  stats.m_id = space_id;
+  stats.m_type = "TABLESPACE";
+  stats.m_free_extents = 0;
+  stats.m_total_extents = 0;
+  stats.m_extent_size = fsp_get_extent_size_in_pages(page_size) * n_bytes;
+  stats.m_initial_size = 0;
+  stats.m_maximum_size = ~0ULL;
+  stats.m_autoextend_size = fsp_get_pages_to_extend_ibd(page_size, 0) * n_bytes;
+  stats.m_data_free = 0;
+  stats.m_status = "NORMAL";
+  return true;
 }
 
 void open(const char *space_name) {
@@ -1058,68 +1638,126 @@ void open(const char *space_name) {
   }
 
   const auto &reader = image->reader;
-  const auto d = reader.summary().find_dir(0, name.substr(0, pos));
+  /* One that is elsewhere is left to those who open it. */
+  const auto place =
+      Place_finder{}.find("./" + std::string(name) + dot_ext[IBD]);
+
+  if (!place) {
+    return;
+  }
+
+  const auto slash = place->second.rfind('/');
+  const auto d = reader.summary().find_dir(
+      place->first, std::string_view(place->second).substr(0, slash));
   Found found;
 
   if (d >= 0 &&
-      reader.find_file(d, std::string(name.substr(pos + 1)) + dot_ext[IBD],
+      reader.find_file(d, std::string_view(place->second).substr(slash + 1),
                        found)) {
     open(found.file.space_id);
   }
 }
 
-void note_ddl(space_id_t space_id, bool is_dropped) {
-  /* Undo tablespaces are not looked up in the map. */
-  if (!g_enabled || !fsp_is_ibd_tablespace(space_id)) {
-    return;
-  }
-  if (is_dropped) {
-    forget(space_id);
-  }
+namespace {
+
+void begin_ddl() {
+  ++s_n_ddl;
   s_last_ddl_nsec = now_nsec();
   ++s_ddl_seq;
 }
 
+void end_ddl() {
+  s_last_ddl_nsec = now_nsec();
+  ++s_ddl_seq;
+  --s_n_ddl;
+}
+
+}  // namespace
+
+Ddl::Ddl(space_id_t space_id, bool is_dropped)
+    /* Undo tablespaces are not looked up in the map. */
+    : m_is_noted(g_enabled && fsp_is_ibd_tablespace(space_id)),
+      m_dropped_id(m_is_noted && is_dropped ? space_id : SPACE_UNKNOWN) {
+  if (m_dropped_id != SPACE_UNKNOWN) {
+    s_dropped.begin(m_dropped_id);
+  }
+  if (m_is_noted) {
+    begin_ddl();
+  }
+}
+
+Ddl::~Ddl() {
+  if (m_dropped_id != SPACE_UNKNOWN) {
+    s_dropped.end(m_dropped_id);
+  }
+  if (m_is_noted) {
+    end_ddl();
+  }
+}
+
+void note_autoextend(space_id_t space_id, uint64_t n_bytes) {
+  if (!s_is_started || n_bytes == 0) {
+    return;
+  }
+  const auto image = current_image();
+
+  if (image != nullptr && fsp_is_ibd_tablespace(space_id)) {
+    const auto &ids = image->reader.summary().opened_at_start;
+
+    if (!std::binary_search(ids.begin(), ids.end(), space_id)) {
+      s_last_ddl_nsec = now_nsec();
+      ++s_ddl_seq;
+    }
+  }
+}
+
+Import::Import() : m_is_noted(s_is_started) {
+  if (!m_is_noted) {
+    return;
+  }
+  ++s_n_imports;
+  ++s_import_seq;
+  begin_ddl();
+
+  const std::lock_guard guard(s_file_mutex);
+  (void)unlink(map_path(MAP_NAME).c_str());
+  sync_data_directory();
+}
+
+Import::~Import() {
+  if (m_is_noted) {
+    ++s_import_seq;
+    --s_n_imports;
+    end_ddl();
+  }
+}
+
 namespace {
-
-/** @return what the map says of this server */
-Session make_session() {
-  Session session;
-
-  if (!srv_redo_log) {
-    return session;
-  }
-  if (s_is_shutdown) {
-    session.end_lsn = log_get_lsn(*log_sys);
-  } else {
-    (void)file_identity(AT_FDCWD, srv_tmp_space.first_datafile()->filepath(),
-                        session.temp_file);
-  }
-  return session;
-}
-
-/** Make a rename or removal of the map durable. */
-void sync_data_directory() {
-  const int fd =
-      ::open(MySQL_datadir_path.path().c_str(), O_RDONLY | O_DIRECTORY);
-
-  if (fd >= 0) {
-    (void)fsync(fd);
-    close(fd);
-  }
-}
 
 /** A tablespace that the server has an object of. */
 struct Space {
   space_id_t id;
   uint32_t flags;
   std::string name;
+  /** Path of its file, as the server has it. */
+  std::string path;
+  /** True if the dictionary says by how much its file grows. */
+  bool has_autoextend;
   bool is_seen;
 };
+
+/** Deeper nesting is not looked into. */
+constexpr uint32_t MAX_DEPTH = 64;
 
 /** Makes a new map. */
 class Writer {
  public:
+  /** @param[in]  must_stop  asked time and again whether to give up
+  @param[in]  may_carry      true if what the last map says of files in
+                             directories that are as they were is still right */
+  Writer(std::function<bool()> must_stop, bool may_carry)
+      : m_must_stop(std::move(must_stop)), m_may_carry(may_carry) {}
+
   ~Writer();
 
   /** Collect what is there, and write it to a temporary file.
@@ -1134,27 +1772,65 @@ class Writer {
   @param[in]  space_id  tablespace ID */
   bool has(space_id_t space_id) const;
 
+  /** @return the largest tablespace ID that the server can drop */
+  space_id_t max_id() const { return m_summary.max_space_id; }
+
   /** The new map, after make(). */
   Image_ptr m_image;
 
-  /** True if a later map may know or trust more: a directory is too young, or a
-  file is not known. */
+  /** True if a later map may trust more: a directory is too young. */
   bool m_is_racy{false};
+
+  /** True if make() was told to stop. */
+  bool m_is_stopped{false};
+
+  /** True if a file is gone that nobody dropped. */
+  bool m_has_loss{false};
+
+  /** Why the next start has to read more than it should; empty if nothing
+  keeps it from that. */
+  std::string m_obstacle;
 
  private:
   void collect();
   void collect_spaces();
-  void walk(uint32_t root, const std::string &path, uint32_t parent,
+  bool walk(uint32_t root, const std::string &path, uint32_t parent,
             uint32_t depth);
   bool carry_over(uint32_t old_no, const Directory &dir);
   void list(const std::string &phys, int64_t old_no, Directory &dir,
             std::vector<std::string> &children);
+  bool list_file(const std::string &path, const std::string &name,
+                 int64_t old_no, const Directory &dir);
+  bool is_stray(space_id_t space_id);
   void add(const Directory &dir, const File &file, const Space *space);
   Space *find_space(const Directory &dir, const std::string &name);
-  std::string key(uint32_t root, const std::string &path) const {
-    return std::to_string(root) + ':' + path;
+
+  /** Take note that the map will be of less use than it could be.
+  @param[in]  path  file or directory that is to blame
+  @param[in]  why   what about it */
+  void note_obstacle(const std::string &path, const char *why) {
+    if (m_obstacle.empty()) {
+      m_obstacle = "'" + path + "' " + why;
+    }
   }
 
+  /** @return true if nothing more need be done, since make() will fail */
+  bool is_stopped() {
+    m_is_stopped = m_is_stopped || m_must_stop();
+    return m_is_stopped;
+  }
+
+  /** @return true if a file that no tablespace object has may yet get one, or
+  have had one when they were collected */
+  bool is_ddl_under_way() const { return m_n_ddl != 0 || m_seq != s_ddl_seq; }
+
+  const std::function<bool()> m_must_stop;
+  const bool m_may_carry;
+  /** True if a directory could not be listed to its end. */
+  bool m_has_failed{false};
+  /** DDL when make() began; in this order, the reverse of begin_ddl(). */
+  const uint64_t m_seq{s_ddl_seq};
+  const uint64_t m_n_ddl{s_n_ddl};
   Summary m_summary;
   Session m_session;
   /** The temporary file, until the image has it. */
@@ -1173,42 +1849,44 @@ class Writer {
     return true;
   }};
 
-  /** What was dropped, as known when collect() began; what is dropped later
-  counts as DDL, and this map is thrown away. */
-  std::unordered_set<space_id_t> m_forgotten;
   std::unordered_map<std::string, Space> m_spaces;
   std::unordered_set<space_id_t> m_open_ids;
+  /** Files that the last map said each start opens. */
+  std::unordered_set<space_id_t> m_opened_before;
+  /** Tablespace IDs of files that are not the server's. */
+  std::unordered_set<space_id_t> m_stray_ids;
 };
 
-/** Deeper nesting is not looked into: its tablespaces are then missing, which
-makes the map one that is not clean. */
-constexpr uint32_t MAX_DEPTH = 64;
-
 void Writer::collect_spaces() {
-  const dberr_t err = Fil_iterator::for_each_file([this](fil_node_t *node) {
+  std::vector<Space> spaces;
+
+  const dberr_t err = Fil_iterator::for_each_file([&](fil_node_t *node) {
     const auto space = node->space;
 
     if (fsp_is_undo_tablespace(space->id)) {
       m_summary.undo.emplace_back(undo::id2num(space->id), space->name);
     } else if (fsp_is_ibd_tablespace(space->id) && !space->is_deleted() &&
                space->purpose == FIL_TYPE_TABLESPACE) {
-      uint32_t root;
-      std::string_view rest;
-
-      m_open_ids.insert(space->id);
-      if (split_path(node->name, root, rest)) {
-        m_spaces[key(root, std::string(rest))] = {space->id, space->flags,
-                                                  space->name, false};
-      } else {
-        /* Not in a known directory; each start warns of that. */
-        m_summary.is_clean = false;
-      }
+      spaces.push_back({space->id, space->flags, space->name, node->name,
+                        space->autoextend_size_in_bytes > 0, false});
     }
     return DB_SUCCESS;
   });
 
   if (err != DB_SUCCESS) {
     m_summary.is_clean = false;
+  }
+
+  Place_finder finder;
+
+  for (auto &space : spaces) {
+    m_open_ids.insert(space.id);
+    if (const auto place = finder.find(space.path)) {
+      m_spaces[key(place->first, place->second)] = std::move(space);
+    } else {
+      note_obstacle(space.path, "is in none of the known directories");
+      m_summary.is_clean = false;
+    }
   }
 }
 
@@ -1222,16 +1900,25 @@ void Writer::add(const Directory &dir, const File &file, const Space *space) {
   File out = file;
 
   if (space != nullptr) {
+    out.is_stray = false;
     out.flags = space->flags;
     out.space_name =
         space->name == default_space_name(dir, file.name) ? "" : space->name;
   }
-  if (fsp_is_shared_tablespace(out.flags) ||
-      FSP_FLAGS_GET_ENCRYPTION(out.flags)) {
-    m_summary.opened_at_start.push_back(out.space_id);
-  }
-  if (!dict_sys_t::is_reserved(out.space_id)) {
-    m_summary.max_space_id = std::max(m_summary.max_space_id, out.space_id);
+  if (!out.is_stray) {
+    /* What open() could not make as a start does is made at each start. */
+    const bool is_odd =
+        space == nullptr
+            ? m_opened_before.count(out.space_id) != 0
+            : space->has_autoextend || space->path != file_path(dir, file);
+
+    if (is_odd || fsp_is_shared_tablespace(out.flags) ||
+        FSP_FLAGS_GET_ENCRYPTION(out.flags)) {
+      m_summary.opened_at_start.push_back(out.space_id);
+    }
+    if (!dict_sys_t::is_reserved(out.space_id)) {
+      m_summary.max_space_id = std::max(m_summary.max_space_id, out.space_id);
+    }
   }
   m_builder.add(out);
 }
@@ -1242,7 +1929,7 @@ bool Writer::carry_over(uint32_t old_no, const Directory &dir) {
   if (!reader.read_files(old_no, [&](const File &file, uint32_t) {
         const auto space = find_space(dir, file.name);
 
-        return m_forgotten.count(file.space_id) == 0 &&
+        return !is_stopped() && !is_forgotten(file.space_id) &&
                (space == nullptr ? m_open_ids.count(file.space_id) == 0
                                  : space->id == file.space_id);
       })) {
@@ -1262,11 +1949,77 @@ bool Writer::carry_over(uint32_t old_no, const Directory &dir) {
   });
 }
 
+/** @return true if a file that the server does not know can be in the map: the
+next start asks which tablespaces there are, whoever they belong to
+@param[in]  space_id  tablespace ID in its header */
+bool Writer::is_stray(space_id_t space_id) {
+  Found found;
+
+  /* It may be just being made; or a copy of another file, which the next start
+  has to complain about; or a table that nobody has used yet. */
+  return !is_ddl_under_way() && s_is_validating &&
+         fsp_is_ibd_tablespace(space_id) && !is_late(space_id) &&
+         m_open_ids.count(space_id) == 0 && !is_forgotten(space_id) &&
+         (s_image == nullptr || !s_image->reader.find(space_id, found)) &&
+         m_stray_ids.insert(space_id).second;
+}
+
+/** Add a file to the map.
+@param[in]  path    its path
+@param[in]  name    its name
+@param[in]  old_no  number of its directory in the last map, or -1
+@param[in]  dir     its directory
+@return false if that cannot be done, and each start has to look at it */
+bool Writer::list_file(const std::string &path, const std::string &name,
+                       int64_t old_no, const Directory &dir) {
+  const auto space = find_space(dir, name);
+  Found known;
+  File file;
+
+  if (!file_identity(AT_FDCWD, path, file.identity) || file.identity.ino == 0) {
+    return false;
+  }
+  if (old_no >= 0 && s_image->reader.find_file(old_no, name, known) &&
+      !is_forgotten(known.file.space_id) &&
+      (space == nullptr ? m_open_ids.count(known.file.space_id) == 0
+                        : space->id == known.file.space_id) &&
+      known.file.identity.is_same(file.identity) &&
+      (m_may_carry || read_header(path).is_of(known.file.space_id))) {
+    file = std::move(known.file);
+  } else {
+    file.name = name;
+    file.space_id = space == nullptr
+                        ? SPACE_UNKNOWN
+                        : s_read_ids.find(key(dir.root, join(dir.path, name)),
+                                          dir.identity);
+    if (file.space_id == SPACE_UNKNOWN || file.space_id != space->id) {
+      const auto header = read_header(path);
+
+      if (header.state != Header_state::PLAIN ||
+          !(header.identity == file.identity) ||
+          (space == nullptr ? !is_stray(header.space_id)
+                            : space->id != header.space_id)) {
+        return false;
+      }
+      file.space_id = header.space_id;
+      file.flags = header.flags;
+    }
+    file.is_stray = space == nullptr;
+  }
+
+  if (space != nullptr) {
+    space->is_seen = true;
+  }
+  add(dir, file, space);
+  return true;
+}
+
 void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
                   std::vector<std::string> &children) {
   DIR *stream = opendir(phys.c_str());
 
   if (stream == nullptr) {
+    m_has_failed = m_has_failed || (errno != ENOENT && errno != EACCES);
     dir.is_trusted = false;
     return;
   }
@@ -1275,16 +2028,24 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
   {
     const auto guard = create_scope_guard([stream]() { closedir(stream); });
 
+    errno = 0;
     while (const auto *entry = readdir(stream)) {
       names.emplace_back(entry->d_name);
+      errno = 0;
     }
+    m_has_failed = m_has_failed || errno != 0;
   }
   std::sort(names.begin(), names.end());
+
+  const auto distrust = [&](const std::string &path, const char *why) {
+    dir.is_trusted = false;
+    note_obstacle(path, why);
+  };
 
   for (const auto &name : names) {
     const std::string path = join(phys, name);
 
-    if (name == "." || name == "..") {
+    if (name == "." || name == ".." || is_stopped()) {
       continue;
     }
 
@@ -1292,10 +2053,14 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
 
     /* What a link points to may change unseen. The walk says that it skips
     hidden files, and renames old partitions. */
-    if (lstat(path.c_str(), &st) != 0 || name[0] == '.' ||
-        !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) ||
-        is_old_partition(name)) {
+    if (lstat(path.c_str(), &st) != 0) {
       dir.is_trusted = false;
+    } else if (name[0] == '.') {
+      distrust(path, "is hidden");
+    } else if (!(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+      distrust(path, "is neither a file nor a directory");
+    } else if (is_old_partition(name)) {
+      distrust(path, "has the name of an old partition");
     }
     if (name[0] == '.') {
       continue;
@@ -1312,48 +2077,35 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
       continue;
     }
     if (st.st_dev != dir.identity.dev) {
-      /* A file that is mounted here. */
-      dir.is_trusted = false;
+      distrust(path, "is on another device than its directory");
     }
-
-    const auto space = find_space(dir, name);
-    Found known;
-    File file;
-
-    if (old_no >= 0 && s_image->reader.find_file(old_no, name, known) &&
-        m_forgotten.count(known.file.space_id) == 0 &&
-        (space == nullptr || space->id == known.file.space_id) &&
-        file_identity(AT_FDCWD, path, file.identity) &&
-        known.file.identity.is_same(file.identity)) {
-      file = std::move(known.file);
-    } else if (space == nullptr ||
-               !read_header(path, file.space_id, file.flags, file.identity) ||
-               file.space_id != space->id) {
-      /* Not a tablespace of this server, or not the file that it uses: for
-      import, perhaps, which gives it another ID; or it is just being made. */
-      dir.is_trusted = false;
-      m_is_racy = true;
-      continue;
-    } else {
-      file.name = name;
+    if (!list_file(path, name, old_no, dir)) {
+      distrust(path, "is no tablespace of this server, or has several names");
     }
-
-    if (space != nullptr) {
-      space->is_seen = true;
-    }
-    add(dir, file, space);
   }
 }
 
-void Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
+/** Add a directory and what is below it to the map.
+@return false if it is not looked into */
+bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
                   uint32_t depth) {
   const std::string phys = dir_path(root, path);
   const auto no = static_cast<uint32_t>(m_summary.dirs.size());
   Directory dir{root, path, {}, true, depth == 0 ? no : parent};
   std::vector<std::string> children;
 
-  if (depth > MAX_DEPTH || !dir_identity(phys, dir.identity)) {
-    return;
+  if (depth > MAX_DEPTH || is_stopped() || !dir_identity(phys, dir.identity)) {
+    return false;
+  }
+  /* A link may lead back up. */
+  for (auto above = parent, d = depth; d > 0; --d) {
+    const auto &other = m_summary.dirs[above];
+
+    if (other.identity.dev == dir.identity.dev &&
+        other.identity.ino == dir.identity.ino) {
+      return false;
+    }
+    above = other.parent;
   }
   dir.first_file = m_builder.n_files();
 
@@ -1364,7 +2116,8 @@ void Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
 
   dir.is_trusted = !is_coarse(dir.identity);
 
-  if (!is_too_young && old_no >= 0 && s_image->dir(old_no).is_trusted &&
+  if (!is_too_young && m_may_carry && old_no >= 0 &&
+      s_image->dir(old_no).is_trusted &&
       s_image->dir(old_no).identity == dir.identity &&
       carry_over(old_no, dir)) {
     for (const auto child : s_image->children[old_no]) {
@@ -1389,8 +2142,13 @@ void Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
   m_summary.dirs.push_back(std::move(dir));
 
   for (const auto &child : children) {
-    walk(root, join(path, child), no, depth + 1);
+    if (!walk(root, join(path, child), no, depth + 1)) {
+      /* Who trusts this directory would not look below it. */
+      m_summary.dirs[no].is_trusted = false;
+      note_obstacle(join(phys, child), "cannot be looked into");
+    }
   }
+  return true;
 }
 
 bool Writer::has(space_id_t space_id) const {
@@ -1402,22 +2160,23 @@ bool Writer::has(space_id_t space_id) const {
 }
 
 void Writer::collect() {
-  {
-    const std::lock_guard guard(s_forgotten_mutex);
-    m_forgotten = s_forgotten;
-  }
   m_summary.config = make_config();
   m_summary.is_clean = s_is_clean;
   m_summary.temp_path = srv_tmp_space.first_datafile()->filepath();
-  m_session = make_session();
+  m_session = make_session(false);
+  if (s_image != nullptr) {
+    const auto &ids = s_image->reader.summary().opened_at_start;
+    m_opened_before.insert(ids.begin(), ids.end());
+  }
   collect_spaces();
 
   for (uint32_t root = 0; root < s_roots.size(); ++root) {
-    walk(root, "", 0, 0);
+    (void)walk(root, "", 0, 0);
   }
 
-  for (const auto &space : m_spaces) {
-    if (!space.second.is_seen) {
+  for (const auto &[place, space] : m_spaces) {
+    if (!space.is_seen && !is_forgotten(space.id)) {
+      note_obstacle(space.path, "was not found");
       m_summary.is_clean = false;
     }
   }
@@ -1426,18 +2185,25 @@ void Writer::collect() {
   m_builder.sort_ids();
   if (s_image != nullptr) {
     (void)s_image->reader.read_ids([this](space_id_t space_id) {
-      if (!has(space_id) && m_forgotten.count(space_id) == 0) {
+      Found found;
+
+      if (!has(space_id) && !is_forgotten(space_id) &&
+          !(s_image->reader.find(space_id, found) && found.file.is_stray)) {
         m_summary.is_clean = false;
+        m_has_loss = m_has_loss ||
+                     (!is_ddl_under_way() && m_open_ids.count(space_id) == 0);
       }
     });
   }
   std::sort(m_summary.undo.begin(), m_summary.undo.end());
+  std::sort(m_summary.opened_at_start.begin(), m_summary.opened_at_start.end());
 }
 
 bool Writer::make() {
   const std::string temp = map_path(TEMP_NAME);
 
-  m_fd = ::open(temp.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
+  (void)unlink(temp.c_str());
+  m_fd = ::open(temp.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
                 S_IRUSR | S_IWUSR | S_IRGRP);
   if (m_fd < 0) {
     return false;
@@ -1447,7 +2213,7 @@ bool Writer::make() {
   DBUG_EXECUTE_IF("tablespace_map_crash_before_write", DBUG_SUICIDE(););
   collect();
 
-  if (!m_builder.finish(m_summary, m_session) ||
+  if (is_stopped() || m_has_failed || !m_builder.finish(m_summary, m_session) ||
       (s_image != nullptr && s_image->reader.is_damaged())) {
     return false;
   }
@@ -1457,7 +2223,7 @@ bool Writer::make() {
   const char *reason = m_image->open(m_fd);
   m_fd = -1;
   m_image->keep_few();
-  return reason == nullptr && m_image->reader.check();
+  return reason == nullptr && !is_stopped() && m_image->reader.check();
 }
 
 Writer::~Writer() {
@@ -1492,74 +2258,85 @@ bool Writer::put_in_place() {
   return true;
 }
 
-/** Write the session into the header of the map, which is as it should be
-otherwise. If that is torn, the next start has no map.
-@return true if it was written */
-bool write_session() {
-  const int fd = ::open(map_path(MAP_NAME).c_str(), O_RDWR | O_CLOEXEC);
-
-  if (fd < 0) {
-    return false;
-  }
-  const auto guard = create_scope_guard([fd]() { close(fd); });
-
-  std::string header(HEADER_BYTES, '\0');
-  const auto n_bytes = static_cast<ssize_t>(HEADER_BYTES);
-
-  return ::pread(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
-         set_session(header, make_session()) &&
-         ::pwrite(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
-         fdatasync(fd) == 0;
+/** @return the largest tablespace ID of the map that the server can drop */
+space_id_t known_max_id() {
+  return s_image == nullptr ? 0 : s_image->reader.summary().max_space_id;
 }
 
-/** Make and write a map, and use it from now on. Only the thread that writes
-the map may call it, or the last thread at shutdown.
-@return true if it was written */
-bool write_map() {
+/** What became of writing a map. */
+enum class Written { YES, NO, STOPPED };
+
+/** Make and write a map, and use it from now on. DDL that goes on meanwhile
+changes directories, which the next start sees; the map is then written again.
+Only the thread that writes the map may call it, or the last thread at shutdown.
+@param[in]  must_stop  asked time and again whether to give up
+@return what became of it */
+Written write_map(const std::function<bool()> &must_stop) {
   const auto seq = s_ddl_seq.load();
-  Writer writer;
+  const auto import_seq = s_import_seq.load();
+  static uint64_t s_carried_import_seq = 0;
 
-  if (!writer.make()) {
-    return false;
+  if (s_n_imports != 0) {
+    /* The header of a file may change after it was read. */
+    return Written::STOPPED;
   }
-  s_is_racy = writer.m_is_racy;
 
-  {
+  /* The new map may get what is not in the last one. */
+  s_dropped.limit(SPACE_UNKNOWN);
+
+  /* An import may have changed the ID of a file that has another name in a
+  directory that is as it was. */
+  Writer writer(must_stop, s_carried_import_seq == import_seq);
+  bool is_written = writer.make();
+
+  if (is_written) {
     const std::lock_guard guard(s_file_mutex);
 
-    if (s_ddl_seq != seq || !writer.put_in_place()) {
-      return false;
-    }
+    /* Who has found the map wrong meanwhile, has removed it. */
+    is_written =
+        s_import_seq == import_seq && !s_is_given_up && writer.put_in_place();
   }
-  {
-    const std::lock_guard guard(s_forgotten_mutex);
-    for (auto it = s_forgotten.begin(); it != s_forgotten.end();) {
-      it = writer.has(*it) ? ++it : s_forgotten.erase(it);
-    }
+
+  if (!is_written) {
+    s_dropped.use(known_max_id(), [](space_id_t) { return true; });
+    return writer.m_is_stopped || s_import_seq != import_seq ? Written::STOPPED
+                                                             : Written::NO;
   }
   {
     const std::lock_guard guard(s_mutex);
     s_image.swap(writer.m_image);
   }
+  /* Not before: what is not in this map may have been in the last one. */
+  s_dropped.use(writer.max_id(),
+                [&writer](space_id_t id) { return writer.has(id); });
+  /* The next map knows nothing of that file. */
+  s_is_clean = s_is_clean && !writer.m_has_loss;
+  s_is_racy = writer.m_is_racy;
   s_written_seq = seq;
-  return true;
+  s_carried_import_seq = import_seq;
+  s_read_ids.clear();
+
+  static std::string s_last_obstacle;
+
+  if (!s_is_racy && s_ddl_seq == seq && s_n_ddl == 0 &&
+      s_last_obstacle != writer.m_obstacle) {
+    s_last_obstacle = writer.m_obstacle;
+    if (!s_last_obstacle.empty()) {
+      ib::info(ER_IB_MSG_383)
+          << "Tablespace map: each start looks at more than it would have to: "
+          << s_last_obstacle;
+    }
+  }
+  return Written::YES;
 }
 
-/** If the map is damaged, remove it, so that the next start scans all.
-@return true if it is */
-bool give_up_if_damaged() {
-  if (s_image == nullptr || !s_image->reader.is_damaged()) {
-    return false;
+/** @return true if there is nothing to be written any more: the map was found
+to be wrong or damaged */
+bool has_ended() {
+  if (s_image != nullptr && s_image->reader.is_damaged()) {
+    give_up(DAMAGED);
   }
-  if (!s_was_damaged) {
-    s_was_damaged = true;
-    const std::lock_guard guard(s_file_mutex);
-    (void)unlink(map_path(MAP_NAME).c_str());
-    sync_data_directory();
-    ib::warn(ER_IB_MSG_383) << "Tablespace map is damaged and was removed;"
-                            << " the next start reads all files";
-  }
-  return true;
+  return s_is_given_up;
 }
 
 /** The map is written when there was no DDL for this time, */
@@ -1577,6 +2354,8 @@ constexpr int64_t BACKOFF = 50;
 constexpr int64_t FAILED_NSEC = 180'000'000'000;
 /** How often to look. */
 constexpr int64_t POLL_NSEC = 500'000'000;
+/** How long a shutdown may wait for a new map. */
+constexpr auto MAX_SHUTDOWN = std::chrono::seconds(1);
 
 /** Write the map when it is time to. Times are of the monotonic clock, except
 that of the last DDL. */
@@ -1593,7 +2372,7 @@ void run() {
         .count();
   };
 
-  if (s_is_file_right && !write_session()) {
+  if (s_is_file_right && !write_session(false)) {
     s_written_seq = 0;
   }
 
@@ -1606,7 +2385,7 @@ void run() {
       }
     }
 
-    if (give_up_if_damaged()) {
+    if (has_ended()) {
       return;
     }
 
@@ -1629,15 +2408,15 @@ void run() {
       continue;
     }
 
-    const auto seq = s_ddl_seq.load();
-    const bool is_written = write_map();
+    const auto written = write_map([]() { return s_stop.load(); });
 
     last_write = monotonic_nsec();
     rest_until = last_write + BACKOFF * (last_write - now);
+    dirty_since = 0;
 
-    if (is_written) {
+    if (written == Written::YES) {
       n_racy = s_is_racy ? (is_dirty ? 1 : n_racy + 1) : 0;
-    } else if (seq == s_ddl_seq && !give_up_if_damaged()) {
+    } else if (written == Written::NO && !has_ended()) {
       if (!has_warned) {
         ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
                                 << map_path(TEMP_NAME) << "'";
@@ -1652,10 +2431,13 @@ void run() {
 
 void start() {
   end_recovery();
+  s_compared = {};
 
   if (!g_enabled || srv_read_only_mode || srv_force_recovery > 0) {
+    s_read_ids.clear();
     return;
   }
+  s_dropped.limit(known_max_id());
   if (s_image != nullptr) {
     s_image->keep_few();
     s_start_image = s_image;
@@ -1676,21 +2458,18 @@ void start() {
   s_verify_thread.start();
 }
 
-void before_import() {
-  if (!s_is_started) {
-    return;
-  }
-  ++s_ddl_seq;
-
-  const std::lock_guard guard(s_file_mutex);
-  (void)unlink(map_path(MAP_NAME).c_str());
-  sync_data_directory();
-}
-
 void shutdown() {
   if (!s_is_started) {
+    if (s_is_ours && !srv_read_only_mode) {
+      /* The start has failed. */
+      s_is_shutdown = true;
+      (void)write_session(true);
+    }
     return;
   }
+
+  const auto end = std::chrono::steady_clock::now() + MAX_SHUTDOWN;
+
   s_is_started = false;
   s_is_shutdown = true;
   {
@@ -1701,10 +2480,30 @@ void shutdown() {
   s_thread.join();
   s_verify_thread.join();
 
-  if (!give_up_if_damaged() &&
-      !(s_written_seq == s_ddl_seq && !s_is_racy && write_session()) &&
-      !write_map() && !give_up_if_damaged()) {
-    ib::warn(ER_IB_MSG_383) << "Tablespace map was not written";
+  if (has_ended() ||
+      (s_written_seq == s_ddl_seq && !s_is_racy && write_session(false))) {
+    return;
+  }
+
+  const auto written =
+      write_map([end]() { return std::chrono::steady_clock::now() >= end; });
+
+  if (written != Written::YES && !has_ended()) {
+    (void)write_session(true);
+  }
+  switch (written) {
+    case Written::YES:
+      break;
+    case Written::NO:
+      if (!has_ended()) {
+        ib::warn(ER_IB_MSG_383) << "Tablespace map was not written";
+      }
+      break;
+    case Written::STOPPED:
+      ib::info(ER_IB_MSG_383)
+          << "Tablespace map was not written, for shutdown not to wait; the"
+          << " next start looks at what has changed since the last one";
+      break;
   }
 }
 

@@ -15,12 +15,15 @@ All numbers are big endian. A string is its length in 4 bytes and its bytes.
     8  length of the summary, which is the end of the file
     4  CRC-32C of the summary
     8  end of the redo log after a shutdown, 0 while the server runs
-    8  inode of the file of the global temporary tablespace
-    8  its birth time
-    4  CRC-32C of the 52 bytes before
+    8  inode of the file of the global temporary tablespace, and 1,000,003 times
+       that of the first for sessions
+    8  the sum of their birth times
+    4  1 = the server may have done DDL since the map was made
+    4  CRC-32C of the 56 bytes before
   blocks of files, of about 16 KiB, for each file:
     string name, 8 inode, 8 birth time, 4 tablespace ID, 4 FSP flags,
-    string tablespace name, empty if it follows from the path
+    string tablespace name, empty if it follows from the path,
+    1 not a tablespace of the server that wrote the map
   blocks of the index, of 2,048 entries but for the last, for each file:
     4 tablespace ID, 4 number of the file
   summary:
@@ -30,7 +33,8 @@ All numbers are big endian. A string is its length in 4 bytes and its bytes.
     4       number of undo tablespaces, and for each
             4 number, string name in the dictionary
     4       largest tablespace ID that is not reserved
-    4       number of tablespaces that each start opens, and for each 4 ID
+    4       number of tablespaces that each start opens, and for each 4 ID,
+            sorted
     4       number of directories, and for each
             4 root, string path, 8 device, 8 inode, 8 mtime, 8 ctime,
             1 trusted, 4 parent, 4 number of files
@@ -60,7 +64,7 @@ namespace tablespace_map {
 
 namespace {
 
-constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 3};
+constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 5};
 
 /** Least bytes of things in the summary, so that a number of them that cannot
 be is seen before memory is taken. */
@@ -152,6 +156,7 @@ std::string make_header(const Header &header) {
   out.num<8>(header.session.end_lsn);
   out.num<8>(header.session.temp_file.ino);
   out.num<8>(header.session.temp_file.btime_nsec);
+  out.num<4>(header.session.is_behind);
   out.num<4>(checksum(bytes));
   ut_a(bytes.size() == HEADER_BYTES);
   return bytes;
@@ -170,6 +175,7 @@ bool parse_header(std::string_view bytes, Header &header) {
   header.session.end_lsn = in.num<8>();
   header.session.temp_file.ino = in.num<8>();
   header.session.temp_file.btime_nsec = in.num<8>();
+  header.session.is_behind = in.num<4>() != 0;
   return in.num<4>() == checksum(bytes.substr(0, HEADER_BYTES - 4));
 }
 
@@ -243,6 +249,7 @@ void Builder::add(const File &file) {
   out.num<4>(file.space_id);
   out.num<4>(file.flags);
   out.str(file.space_name);
+  out.num<1>(file.is_stray);
 
   m_ids.emplace_back(file.space_id, n_files());
   if (m_block.size() >= BLOCK_BYTES) {
@@ -536,14 +543,16 @@ bool Reader::load_files(const Block_place &place, Block &block) const {
     const space_id_t space_id = in.num<4>();
     (void)in.num<4>();
     (void)in.str();
+    const auto is_stray = in.num<1>();
 
     const auto no = place.first + i;
     const bool is_next = i > 0 && no < dir->first_file + dir->n_files;
     if (!is_next) {
       dir = m_summary.dirs.begin() + dir_of(no);
     }
-    if (in.is_bad() || name.size() <= 4 || !is_possible_id(space_id) ||
-        (is_next && last >= name) || (i == 0 && name != place.first_name)) {
+    if (in.is_bad() || is_stray > 1 || name.size() <= 4 ||
+        !is_possible_id(space_id) || (is_next && last >= name) ||
+        (i == 0 && name != place.first_name)) {
       return false;
     }
     last = name;
@@ -638,6 +647,7 @@ void Reader::decode(const Block &block, uint32_t i, File &file) const {
   file.space_id = in.num<4>();
   file.flags = in.num<4>();
   file.space_name = in.str();
+  file.is_stray = in.num<1>() == 1;
 }
 
 bool Reader::find(space_id_t space_id, Found &found) const {

@@ -166,6 +166,11 @@ void check_by_ring(const Header_ring::Options &options,
     while (work.next(item)) {
       path = path_of(item);
 
+      if (g_is_known != nullptr && g_is_known(path)) {
+        check(item, thread_no);
+        continue;
+      }
+
       /* If there is no such file, the size is large and the ring finds out. */
       if (os_file_get_size(path.c_str()).m_total_size >= page_size_bytes) {
         return true;
@@ -237,6 +242,8 @@ void check_by_rings(size_t n_files,
 ulong g_io = static_cast<ulong>(Io::AUTO);
 
 Skip g_skip = nullptr;
+
+Is_known g_is_known = nullptr;
 
 TYPELIB g_io_typelib = {array_elements(s_io_names) - 1, "tablespace_check_io",
                         s_io_names, nullptr};
@@ -313,6 +320,9 @@ size_t n_rings(size_t n_files, size_t n_threads) {
 
 Ring_check::Ring_check(const Files &files, Dir_path dir_path,
                        size_t &n_threads) {
+  /* A scan that is repeated has other files. */
+  g_check_all = nullptr;
+
   if (!is_ring_wanted() || files.empty()) {
     return;
   }

@@ -11,6 +11,7 @@ directories and read headers that are as they were. */
 #ifndef fil0map_h
 #define fil0map_h
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <utility>
@@ -21,12 +22,26 @@ directories and read headers that are as they were. */
 #include "db0err.h"
 #include "fil0types.h"
 
+class ha_tablespace_statistics;
+
 namespace dd {
+class Properties;
 class Tablespace;
 namespace cache {
 class Dictionary_client;
 }
 }  // namespace dd
+
+/** Look up the file of a tablespace among those that were scanned; in
+fil0fil.cc.
+@param[in]  space_id  tablespace ID
+@return its path, or empty if there is none */
+[[nodiscard]] std::string fil_scanned_path(space_id_t space_id);
+
+/** Scan for tablespace files once more, without the map; in fil0fil.cc. What
+the redo log has dropped is not found.
+@return DB_SUCCESS if all goes well */
+[[nodiscard]] dberr_t fil_scan_again();
 
 namespace tablespace_map {
 
@@ -44,15 +59,15 @@ constexpr uint MAX_VERIFY_RATE = 1'000'000;
 /** Values of the status variables Innodb_tablespace_map_*. */
 struct Status {
   /** Files taken from the map at start-up without reading them. */
-  ulonglong files_trusted;
+  ulonglong files_trusted{0};
   /** Directories that had to be listed at start-up. */
-  ulonglong directories_changed;
+  ulonglong directories_changed{0};
   /** What became of the map at start-up. */
-  const char *state;
+  const char *state{"OFF"};
   /** Files whose header was read after start-up. */
-  ulonglong files_verified;
+  std::atomic<ulonglong> files_verified{0};
   /** Files whose header says something else than the map. */
-  ulonglong files_differing;
+  std::atomic<ulonglong> files_differing{0};
 };
 
 /** Status since start. */
@@ -87,27 +102,46 @@ void begin_scan(Roots roots);
 void note_space_id(space_id_t space_id);
 
 /** The headers are read.
-@return true if the scan has to be repeated without the map */
-[[nodiscard]] bool end_scan();
+@param[in]  has_duplicates  true if tablespaces have more than one file
+@return true if the scan has to be repeated, without the map */
+[[nodiscard]] bool end_scan(bool has_duplicates);
 
 /** Look up a file that was not listed. Not thread-safe; before the
 dictionary is read only.
 @param[in]   space_id  tablespace ID
 @param[out]  root      number of the root
 @param[out]  path      path relative to the root
-@return true if there is one; if not, must_scan() may be true */
+@return true if there is one */
 [[nodiscard]] bool find_unlisted(space_id_t space_id, size_t &root,
                                  std::string &path);
 
-/** @return true if the map has turned out to be damaged after the scan, so that
-all directories have to be scanned without it before a file is said to be
-missing */
+/** Ask whether a tablespace can be looked up. Before it is, all directories are
+scanned without the map if that is damaged, or if recovery asks for a tablespace
+while another server than the one of the map may have written the redo log, or
+one whose file has another ID than the map says. Reads the header of each file
+that recovery asks for, once.
+@param[in]  space_id  tablespace ID
+@return false if that scan failed or came too late; recovery fails then */
+[[nodiscard]] bool can_look_up(space_id_t space_id);
+
+/** Ask whether that has to be done since a tablespace was not found: the map
+may have turned out to be damaged.
+@return true if the tablespace has to be looked up again */
 [[nodiscard]] bool must_scan();
 
-/** All directories were scanned because of must_scan(). If that failed, the
-server cannot go on.
-@param[in]  err  what came of it */
-void end_late_scan(dberr_t err);
+/** Recovery has looked for tablespaces that are in none of the files. If there
+are any, it will fail, and the next start is not to believe the map.
+@param[in]  is_missing  true if there are
+@return true if it has to fail, for that or because a scan has failed */
+[[nodiscard]] bool note_loss(bool is_missing);
+
+/** Compare the dictionary with the scanned files before it is validated. If a
+file is not where the dictionary says, or another server may have run since the
+map was written, all directories are scanned without the map first.
+@param[in]  tablespaces  tablespaces of the dictionary
+@return DB_SUCCESS unless a scan failed */
+[[nodiscard]] dberr_t recheck(
+    const std::vector<const dd::Tablespace *> &tablespaces);
 
 /** A file is gone: forget it.
 @param[in]  space_id  tablespace ID */
@@ -130,8 +164,9 @@ others are known to be in order.
 
 /** @return true if the header of a file was not read, since the map knows it
 @param[in]  space_id  tablespace ID
-@param[in]  path      path of the file that is going to be opened for it; MySQL
-                      may take another one than that with the ID */
+@param[in]  path      path of the file that is going to be opened for it,
+                      however it is spelled; MySQL may take another one than
+                      that with the ID */
 [[nodiscard]] bool is_unread(space_id_t space_id, const std::string &path);
 
 /** Ask whether a tablespace need not get its object at start-up: the map has
@@ -141,12 +176,22 @@ Thread-safe during validation.
 @param[in]  flags       FSP flags in the dictionary
 @param[in]  space_name  name in the dictionary
 @param[in]  path        path of the file in the dictionary, normalized
+@param[in]  options     options in the dictionary
 @return true if it can wait */
 [[nodiscard]] bool can_wait(space_id_t space_id, uint32_t flags,
-                            const char *space_name, const std::string &path);
+                            const char *space_name, const std::string &path,
+                            const dd::Properties &options);
+
+/** Take note of a tablespace that has an object before it is validated:
+recovery has opened its file, wherever it was. A start that need not recover
+would open the file that the dictionary names. Thread-safe.
+@param[in]  space_id  tablespace ID
+@param[in]  path      path of its file in the dictionary, normalized */
+void note_opened(space_id_t space_id, const std::string &path);
 
 /** Take note of how the dictionary compared with the files.
-@param[in]  is_clean  true if there was no difference at all */
+@param[in]  is_clean  true if there was no difference at all; says nothing if
+                      the files were not looked at */
 void note_validation(bool is_clean);
 
 /** Ask how much of a file is needed to validate its first page.
@@ -155,15 +200,23 @@ void note_validation(bool is_clean);
 @return n_bytes or the page size */
 [[nodiscard]] size_t first_page_bytes(int fd, size_t n_bytes);
 
-/** Ask whether a file is valid by its ID alone. A start after a clean shutdown
-looks at nothing else of a file; one that was left out then is opened in the
-same way later. Reads the header.
+/** Read the header of a file that was left out at start-up, so that
+must_validate() need not, which is called with latches that others wait for. It
+may be called with none.
+@param[in]  space_id  tablespace ID */
+void read_ahead(space_id_t space_id);
+
+/** Ask whether the first page of a file has to be validated when it is opened.
+A start after a clean shutdown looks at nothing of a file but its ID; one that
+was left out then is looked at in the same way when it is opened, whoever opens
+it.
+@param[in]  validate  what is to be done with other files
 @param[in]  space_id  tablespace ID
-@return true if the first page need not be validated */
-[[nodiscard]] bool is_valid_by_id(space_id_t space_id);
+@return true if it has to be validated */
+[[nodiscard]] bool must_validate(bool validate, space_id_t space_id);
 
 /** Make the object of a tablespace that was left out at start-up. The caller
-must hold no latch.
+must hold no latch that is requested after that of the dictionary.
 @param[in]  space_id  tablespace ID */
 void open(space_id_t space_id);
 
@@ -171,22 +224,64 @@ void open(space_id_t space_id);
 @param[in]  space_name  name of the tablespace */
 void open(const char *space_name);
 
+/** @return path of the file of a tablespace that has no object, to be freed by
+ut::free(); nullptr if the map does not know it
+@param[in]  space_id  tablespace ID */
+[[nodiscard]] char *first_path(space_id_t space_id);
+
+/** Tell what INFORMATION_SCHEMA.FILES shows of a tablespace that has no object.
+It is what it would show if the object had been made at start-up.
+@param[in]   space_id  tablespace ID
+@param[out]  stats     what to show
+@return false if there is an object, or the map does not know the tablespace */
+[[nodiscard]] bool show_file(space_id_t space_id,
+                             ha_tablespace_statistics &stats);
+
 /* ---------------------------------------------------------------------------
 Hooks of the running server. */
 
-/** A tablespace was or is about to be created, renamed or dropped.
-@param[in]  space_id    tablespace ID
-@param[in]  is_dropped  true if its file will be gone */
-void note_ddl(space_id_t space_id, bool is_dropped);
+/** A tablespace is created, renamed or dropped as long as this object lives. */
+class Ddl {
+ public:
+  /** @param[in]  space_id    tablespace ID
+  @param[in]  is_dropped  true if its file will be gone */
+  Ddl(space_id_t space_id, bool is_dropped);
+  ~Ddl();
 
-/** A file that may be one of the map is about to get another tablespace ID: the
-map must not say otherwise from now on. */
-void before_import();
+  Ddl(const Ddl &) = delete;
+  Ddl &operator=(const Ddl &) = delete;
+
+ private:
+  const bool m_is_noted;
+  /** What is dropped, or SPACE_UNKNOWN. */
+  const space_id_t m_dropped_id;
+};
+
+/** The dictionary says by how much the file of a tablespace grows. Each start
+has to tell its object that, so that it cannot be left out.
+@param[in]  space_id  tablespace ID
+@param[in]  n_bytes   AUTOEXTEND_SIZE; 0 if it does not say it */
+void note_autoextend(space_id_t space_id, uint64_t n_bytes);
+
+/** A file that may be one of the map gets another tablespace ID as long as this
+object lives: the map must not say otherwise from then on. */
+class Import {
+ public:
+  Import();
+  ~Import();
+
+  Import(const Import &) = delete;
+  Import &operator=(const Import &) = delete;
+
+ private:
+  const bool m_is_noted;
+};
 
 /** Start the thread that writes the map. */
 void start();
 
-/** Stop the thread and write the map if it is not up to date. */
+/** Stop the thread and write the map if it is not up to date, and if that takes
+no longer than a second. */
 void shutdown();
 
 }  // namespace tablespace_map

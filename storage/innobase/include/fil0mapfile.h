@@ -19,6 +19,7 @@ but the checksum. */
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,7 @@ larger one block by block, as it is read. */
 constexpr uint64_t CHECKED_AT_ONCE_BYTES = 1 << 20;
 
 /** Bytes at the start of the file that hold the session. */
-constexpr size_t HEADER_BYTES = 56;
+constexpr size_t HEADER_BYTES = 60;
 
 /** A block of files ends with the first that reaches this many bytes. */
 constexpr size_t BLOCK_BYTES = 16384;
@@ -72,9 +73,10 @@ struct File_identity {
   /** @return true if it is certain that this is the same file
   @param[in]  other  identity to compare with */
   [[nodiscard]] bool is_same(const File_identity &other) const {
-    return btime_nsec != 0 && ino == other.ino &&
-           btime_nsec == other.btime_nsec;
+    return btime_nsec != 0 && *this == other;
   }
+
+  bool operator==(const File_identity &) const = default;
 };
 
 /** @return true if the directory may change again without its identity changing
@@ -105,13 +107,10 @@ struct File {
   /** Name of the tablespace in the data dictionary, empty if it follows from
   the path. */
   std::string space_name;
+  /** True if the server that wrote the map did not know it. */
+  bool is_stray{false};
 
-  bool operator==(const File &other) const {
-    return name == other.name && identity.ino == other.identity.ino &&
-           identity.btime_nsec == other.identity.btime_nsec &&
-           space_id == other.space_id && flags == other.flags &&
-           space_name == other.space_name;
-  }
+  bool operator==(const File &) const = default;
 };
 
 /** What tells whether another server has used the data directory since the map
@@ -119,9 +118,11 @@ was written. */
 struct Session {
   /** End of the redo log after a shutdown; 0 while the server runs. */
   uint64_t end_lsn{0};
-  /** The file of the global temporary tablespace, which every start makes
-  anew; while the server runs. */
+  /** The files of temporary tablespaces, which every start makes anew,
+  together; while the server runs. */
   File_identity temp_file{0, 0};
+  /** True if the server may have done DDL since the map was made. */
+  bool is_behind{false};
 };
 
 /** A directory of the map. */
@@ -356,6 +357,69 @@ class Reader {
   mutable std::vector<Block_ptr> m_blocks;
   mutable size_t m_n_kept{0};
   size_t m_max_kept{SIZE_MAX};
+};
+
+/** Tablespaces of a map that were dropped since it was written. Thread-safe. */
+class Dropped {
+ public:
+  /** Set the largest tablespace ID of the map. IDs only grow, so that what is
+  created and dropped after the map was written need not be remembered.
+  @param[in]  max_id  no larger one is remembered from now on, unless it is
+  being dropped */
+  void limit(space_id_t max_id) {
+    const std::lock_guard guard(m_mutex);
+    m_max_id = max_id;
+  }
+
+  /** A tablespace is about to be dropped.
+  @param[in]  space_id  tablespace ID */
+  void begin(space_id_t space_id) {
+    const std::lock_guard guard(m_mutex);
+    m_under_way.insert(space_id);
+  }
+
+  /** A tablespace was dropped.
+  @param[in]  space_id  tablespace ID */
+  void end(space_id_t space_id) {
+    const std::lock_guard guard(m_mutex);
+    m_under_way.erase(space_id);
+    if (space_id <= m_max_id) {
+      m_ids.insert(space_id);
+    }
+  }
+
+  /** @return true if a tablespace of the map was dropped, or any is being
+  dropped
+  @param[in]  space_id  tablespace ID */
+  [[nodiscard]] bool has(space_id_t space_id) const {
+    const std::lock_guard guard(m_mutex);
+    return m_ids.count(space_id) != 0 || m_under_way.count(space_id) != 0;
+  }
+
+  /** @return number of tablespaces that are remembered */
+  [[nodiscard]] size_t size() const {
+    const std::lock_guard guard(m_mutex);
+    return m_ids.size() + m_under_way.size();
+  }
+
+  /** Another map is used from now on.
+  @param[in]  max_id  its largest tablespace ID
+  @param[in]  is_in   tells whether it has a tablespace */
+  template <typename Is_in>
+  void use(space_id_t max_id, const Is_in &is_in) {
+    const std::lock_guard guard(m_mutex);
+    m_max_id = max_id;
+    for (auto it = m_ids.begin(); it != m_ids.end();) {
+      it = *it <= max_id && is_in(*it) ? std::next(it) : m_ids.erase(it);
+    }
+  }
+
+ private:
+  /** No other latch is requested under it. */
+  mutable std::mutex m_mutex;
+  std::unordered_set<space_id_t> m_ids;
+  std::unordered_set<space_id_t> m_under_way;
+  space_id_t m_max_id{0};
 };
 
 /** Change the session in the header of a map.

@@ -75,6 +75,15 @@ using Skip = bool (*)(const std::string &path, std::vector<std::string> &dirs);
 /** If it is set, walk() asks it. */
 extern Skip g_skip;
 
+/** Asked for each file before its header is read by a ring, by several threads
+at once.
+@param[in]  path  its path
+@return true if the check does not need the header */
+using Is_known = bool (*)(const std::string &path);
+
+/** If it is set, rings leave known files to the check. */
+extern Is_known g_is_known;
+
 /** Visit all files below a directory, in the order of their inodes. Of what
 the directory says to be a regular file nothing else is asked.
 @param[in]  directory  where to begin

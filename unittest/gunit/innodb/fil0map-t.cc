@@ -54,7 +54,8 @@ class fil0map : public ::testing::Test {
                             {1, "", {2, 9, 5, 6}, true, 3}};
     content.files = {{{"mysql.ibd", {7, 8}, 99, 5, "mysql"}},
                      {{"t1.ibd", {10, 11}, 1, 16417, ""},
-                      {"t2.ibd", {12, 0}, 2, 16417, "test/t-2"}},
+                      {"t2.ibd", {12, 0}, 2, 16417, "test/t-2"},
+                      {"u.ibd", {15, 16}, 4, 16417, "", true}},
                      {},
                      {{"g.ibd", {13, 14}, 3, 18432, "g"}}};
     return content;
@@ -437,6 +438,7 @@ TEST_F(fil0map, HostileBytes) {
     put(bytes, random(), 8);
     put(bytes, random(), 8);
     put(bytes, random(), 8);
+    put(bytes, random() % 2, 4);
     put(bytes, crc(bytes), 4);
     bytes += blocks + summary;
 
@@ -454,7 +456,7 @@ TEST_F(fil0map, NewSession) {
   const auto old = encode(sample());
   auto bytes = old;
   auto header = bytes.substr(0, HEADER_BYTES);
-  ASSERT_TRUE(set_session(header, {0, {33, 44}}));
+  ASSERT_TRUE(set_session(header, {0, {33, 44}, true}));
   ASSERT_EQ(HEADER_BYTES, header.size());
   bytes.replace(0, HEADER_BYTES, header);
 
@@ -462,6 +464,7 @@ TEST_F(fil0map, NewSession) {
   ASSERT_TRUE(open(bytes, reader));
   EXPECT_EQ(0u, reader.session().end_lsn);
   EXPECT_TRUE(reader.session().temp_file.is_same({33, 44}));
+  EXPECT_TRUE(reader.session().is_behind);
   EXPECT_EQ(4u, reader.summary().dirs.size());
 
   for (size_t n = 0; n < HEADER_BYTES; ++n) {
@@ -479,7 +482,7 @@ TEST_F(fil0map, NewSession) {
 /** Maps of the format before and after this one. */
 TEST_F(fil0map, OtherFormats) {
   auto bytes = encode(sample());
-  for (const char version : {0, 1, 2, 4}) {
+  for (const char version : {0, 1, 2, 3, 4, 6}) {
     bytes[7] = version;
     EXPECT_FALSE(is_map(bytes));
   }
@@ -550,6 +553,41 @@ TEST_F(fil0map, Find) {
   EXPECT_EQ(0u, found.dir);
   EXPECT_FALSE(reader.find(98, found));
   EXPECT_FALSE(reader.is_damaged());
+}
+
+TEST_F(fil0map, WhatWasNeverInTheMapIsNotRemembered) {
+  Dropped dropped;
+  const auto drop = [&dropped](space_id_t id) {
+    dropped.begin(id);
+    EXPECT_TRUE(dropped.has(id));
+    dropped.end(id);
+  };
+
+  dropped.limit(1000);
+  drop(7);
+  drop(1000);
+  for (space_id_t id = 1001; id < 100'000; ++id) {
+    drop(id);
+  }
+  EXPECT_EQ(dropped.size(), 2u);
+  EXPECT_TRUE(dropped.has(7));
+  EXPECT_FALSE(dropped.has(1001));
+
+  /* While a map is made, anything may get into it. */
+  dropped.begin(2600);
+  dropped.limit(SPACE_UNKNOWN);
+  drop(2000);
+  drop(3000);
+  EXPECT_EQ(dropped.size(), 5u);
+  dropped.use(2500, [](space_id_t id) { return id != 7; });
+  EXPECT_TRUE(dropped.has(1000));
+  EXPECT_TRUE(dropped.has(2000));
+  EXPECT_TRUE(dropped.has(2600));
+  EXPECT_FALSE(dropped.has(7));
+  EXPECT_FALSE(dropped.has(3000));
+  dropped.end(2600);
+  EXPECT_FALSE(dropped.has(2600));
+  EXPECT_EQ(dropped.size(), 2u);
 }
 
 TEST_F(fil0map, RacyDirectories) {
