@@ -22,13 +22,21 @@ same function that completes any other read.
 What may go wrong. The read is a guess, so it must not report or refuse what the
 original code would not have read at all:
 - A page that is corrupt, belongs elsewhere or cannot be decrypted is dropped
-  again without a word. Who needs it reads it by itself, and reports. If it
-  is waited for already, dropping it ends the server, as any failed read does.
+  again without a word. Who needs it reads it by itself, and reports. If its
+  contents are waited for already, dropping it ends the server, as any failed
+  read does. A page that is free may be corrupt with nobody the worse for it:
+  buf_page_create() waits by wait_for_read(), and makes the page anew when it
+  was dropped.
 - If the large read fails or is short, the pages are read one at a time; those
   that cannot be read are dropped.
 - Blocks are taken from the buffer pool while blocks of the same run are already
-  i/o-fixed. This cannot block for good, because getting a block waits for no
-  page latch, and max_pages() bounds the number of blocks.
+  i/o-fixed, so they can neither be evicted nor used. If many threads held such
+  blocks and waited for more, they would wait for each other. Therefore nobody
+  waits with blocks in his hands: buf_LRU_get_free_block() calls before_wait()
+  when the next thing to do is to flush or to sleep, and that reads what was
+  collected. The run then ends with the block that was waited for. It is gone
+  through from its last page, the one that is needed first, so that the rest
+  which is left out is the part that is needed last.
 
 Only undo tablespaces: they have one file, which stays open as long as the
 tablespace exists (they are not in the LRU of open files), have no compressed
@@ -39,6 +47,9 @@ meanwhile. */
 #include "buf0run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <errno.h>
@@ -61,18 +72,13 @@ meanwhile. */
 
 namespace buf_run {
 
-page_no_t max_pages(size_t pool_pages) {
-  /* Callers keep up to three runs. Three sixteenths of a pool leave room for
-  everything else, even in the smallest one of 5 MiB. */
-  constexpr size_t SHARE = 16;
-
-  return static_cast<page_no_t>(
-      std::clamp<size_t>(pool_pages / SHARE, 1, MAX_PAGES));
-}
-
 #ifdef _WIN32
 
 Result read(space_id_t, page_no_t, page_no_t, const On_page &) { return {}; }
+
+void before_wait() {}
+
+bool wait_for_read(const page_id_t &) { return false; }
 
 #else
 
@@ -96,13 +102,19 @@ class Reader {
   @return what was read */
   Result read(page_no_t low, page_no_t high);
 
+  /** The thread is about to wait for a free block: hold none. */
+  void before_wait();
+
  private:
+  using Blocks = std::vector<buf_block_t *>;
+
   /** Read the pages of m_blocks, and complete them. */
   void read_blocks();
 
-  /** Read into all frames of m_blocks with one call.
+  /** Read into the frames of several blocks with one call.
+  @param[in]  blocks  blocks of adjacent pages, last page first
   @return true if all of them are full */
-  bool read_all();
+  bool read_all(const Blocks &blocks);
 
   /** Read one page.
   @param[in]  block  where to
@@ -134,18 +146,30 @@ class Reader {
   const page_size_t m_page_size;
   /** Called for each page that was read. */
   const On_page &m_on_page;
-  /** Blocks of adjacent pages that wait for being read. */
-  std::vector<buf_block_t *> m_blocks;
+  /** Blocks of adjacent pages that wait for being read, last page first. */
+  Blocks m_blocks;
+  /** True if the buffer pool had no block that could be had at once. */
+  bool m_has_waited{false};
   /** Result so far. */
   Result m_result;
 };
 
+/** Reader of this thread, if it is in Reader::read(). */
+thread_local Reader *s_reader = nullptr;
+
 Result Reader::read(page_no_t low, page_no_t high) {
+  ut_ad(s_reader == nullptr);
+  s_reader = this;
+  const auto guard = create_scope_guard([]() { s_reader = nullptr; });
+
   m_result.success = true;
   m_blocks.reserve(high - low + 1);
 
-  for (page_no_t page_no = low; page_no <= high && m_result.success;
-       ++page_no) {
+  auto n_left = high - low + 1;
+
+  while (n_left > 0 && m_result.success && !m_has_waited) {
+    const auto page_no = low + --n_left;
+
     const bool is_special =
         page_no % m_page_size.physical() <= FSP_IBUF_BITMAP_OFFSET;
 
@@ -164,8 +188,14 @@ Result Reader::read(page_no_t low, page_no_t high) {
   }
 
   read_blocks();
+  m_result.n_left_out = n_left;
 
   return m_result;
+}
+
+void Reader::before_wait() {
+  m_has_waited = true;
+  read_blocks();
 }
 
 void Reader::read_blocks() {
@@ -173,17 +203,16 @@ void Reader::read_blocks() {
     return;
   }
 
-  const bool all_full = read_all();
+  const auto blocks = std::exchange(m_blocks, {});
+  const bool all_full = read_all(blocks);
 
   if (!all_full) {
     m_result.success = false;
   }
 
-  for (auto block : m_blocks) {
+  for (auto block : blocks) {
     complete(block, all_full || read_one(block));
   }
-
-  m_blocks.clear();
 
   /* For the LRU policy, a read-ahead is one operation. */
   buf_LRU_stat_inc_io();
@@ -218,17 +247,16 @@ bool Reader::read_instrumented(size_t n_wanted, Call call) {
   return n_bytes == n_wanted;
 }
 
-bool Reader::read_all() {
+bool Reader::read_all(const Blocks &blocks) {
   const size_t n_page_bytes = m_page_size.physical();
   const auto offset =
-      static_cast<os_offset_t>(m_blocks.front()->page.id.page_no()) *
-      n_page_bytes;
+      static_cast<os_offset_t>(blocks.back()->page.id.page_no()) * n_page_bytes;
 
   std::vector<iovec> buffers;
-  buffers.reserve(m_blocks.size());
+  buffers.reserve(blocks.size());
 
-  for (const auto block : m_blocks) {
-    buffers.push_back({block->frame, n_page_bytes});
+  for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
+    buffers.push_back({(*it)->frame, n_page_bytes});
   }
 
   return read_instrumented(buffers.size() * n_page_bytes, [&](os_file_t file) {
@@ -289,8 +317,12 @@ void Reader::complete(buf_block_t *block, bool is_full) {
 
   m_on_page(page_no, block->frame);
 
+  /* The block can be evicted as soon as it is completed. */
+  const auto buf_pool = buf_pool_from_block(block);
+
   if (buf_page_io_complete(&block->page, false)) {
     ++m_result.n_pages;
+    buf_pool->stat.n_ra_pages_read.fetch_add(1);
   }
 }
 
@@ -326,12 +358,35 @@ Result read(space_id_t space_id, page_no_t low, page_no_t high,
     return {};
   }
 
-  const auto result = Reader(space, on_page).read(low, high);
+  return Reader(space, on_page).read(low, high);
+}
 
-  buf_pool_get(page_id_t{space_id, low})
-      ->stat.n_ra_pages_read.fetch_add(result.n_pages);
+void before_wait() {
+  if (s_reader != nullptr) {
+    s_reader->before_wait();
+  }
+}
 
-  return result;
+bool wait_for_read(const page_id_t &page_id) {
+  for (bool has_waited = false;; has_waited = true) {
+    rw_lock_t *hash_lock;
+    const auto bpage =
+        buf_page_hash_get_s_locked(buf_pool_get(page_id), page_id, &hash_lock);
+
+    if (bpage == nullptr) {
+      return true;
+    }
+
+    const bool is_read = bpage->was_io_fix_read();
+
+    rw_lock_s_unlock(hash_lock);
+
+    if (!is_read) {
+      return has_waited;
+    }
+
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 #endif /* _WIN32 */

@@ -23,18 +23,15 @@ namespace buf_run {
 /** Most pages that one call reads; no more fit into one vectored read. */
 constexpr page_no_t MAX_PAGES = 1024;
 
-/** Most pages that a call should read at a time, so that runs stay a small part
-of the buffer pool.
-@param[in]  pool_pages  size of a buffer pool instance in pages
-@return number of pages, at least 1 */
-[[nodiscard]] page_no_t max_pages(size_t pool_pages);
-
 /** What a call has read. */
 struct Result {
   /** Pages that were brought into the buffer pool. */
   size_t n_pages{0};
   /** Read calls that it took. */
   size_t n_reads{0};
+  /** Pages from the first one on that were left out, because the buffer pool
+  had no block for them that was free or could be evicted at once. */
+  page_no_t n_left_out{0};
   /** False if the tablespace is not there, cannot be read in this way, or is
   being dropped, or if a read failed: it is better not to try again. */
   bool success{false};
@@ -48,7 +45,8 @@ using On_page = std::function<void(page_no_t page_no, const byte *frame)>;
 
 /** Read pages of an undo tablespace, as many as are not in the buffer pool.
 Returns when they are in the buffer pool. The caller may hold latches on other
-pages of the tablespace, but none on pages of the run.
+pages of the tablespace, but none on pages of the run. How many pages all
+callers together read at a time is for them to limit.
 @param[in]  space_id  undo tablespace
 @param[in]  low       first page
 @param[in]  high      last page; nothing is read if it lies behind the end
@@ -56,6 +54,16 @@ pages of the tablespace, but none on pages of the run.
 @return what was read */
 [[nodiscard]] Result read(space_id_t space_id, page_no_t low, page_no_t high,
                           const On_page &on_page);
+
+/** A thread is about to wait for a free block of the buffer pool. If it is in
+read(), the blocks that it has collected are read and released first. */
+void before_wait();
+
+/** Wait until a page is not being read, without a buffer fix: a page that turns
+out to be corrupt is dropped, and that allows no fix.
+@param[in]  page_id  page that was in the buffer pool
+@return true if it was being read, or is not in the buffer pool any more */
+[[nodiscard]] bool wait_for_read(const page_id_t &page_id);
 
 }  // namespace buf_run
 

@@ -16,10 +16,13 @@ trx/trx0ahead.cc has the design; the variable is innodb_undo_read_ahead_pages.
 
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "my_inttypes.h"
@@ -28,6 +31,7 @@ trx/trx0ahead.cc has the design; the variable is innodb_undo_read_ahead_pages.
 #include "buf0types.h"
 #include "dict0types.h"
 #include "fil0fil.h"
+#include "os0thread.h"
 #include "page0types.h"
 #include "trx0types.h"
 #include "univ.i"
@@ -104,7 +108,7 @@ class Planner {
 
   /** Choose a run.
   @param[in]  top        last page of the run: the next one that is needed
-  @param[in]  max_pages  most pages
+  @param[in]  max_pages  most pages, at least 1
   @return the run; of one page at least */
   [[nodiscard]] Run plan(page_no_t top, page_no_t max_pages) const;
 
@@ -114,7 +118,7 @@ class Planner {
   void learn(const Run &run, const Followed &followed);
 
   /** Learn that pages were read in vain: the walk took another way, or they
-  had left the buffer pool when they were needed. */
+  had left the buffer pool when they were needed, or did not fit into it. */
   void on_miss();
 
   /** @param[in]  page_no  page number
@@ -139,6 +143,194 @@ class Planner {
   bool m_crosses{false};
 };
 
+/** Shares a part of the buffer pool out to all walks that read ahead, so that
+any number of them keeps no more than that. What a walk is granted counts from
+before the read until it has left these pages. Nobody waits for a grant: who
+gets none reads single pages as if there were no read-ahead. */
+class Budget {
+ public:
+  class Grant;
+  class Member;
+
+  /** @param[in]  pool_pages  size of a buffer pool instance in pages
+  @return most pages that all grants together may have. Which pages are in which
+  instance is not up to us, so it is as if all were in one. */
+  static constexpr size_t limit(size_t pool_pages) {
+    return pool_pages * 3 / 16;
+  }
+
+  /** @return pages that are granted at this moment */
+  size_t n_pages() const;
+
+  /** @return members that have asked for pages so far, and are still there */
+  size_t n_members() const;
+
+ private:
+  /** Protects all below. No other mutex is taken while it is held. */
+  mutable std::mutex m_mutex;
+  /** Pages that are granted. */
+  size_t m_n_pages{0};
+  /** Members that have asked for pages. */
+  size_t m_n_members{0};
+};
+
+/** Pages that were granted; given back by its destructor. */
+class Budget::Grant {
+ public:
+  Grant() = default;
+  Grant(Grant &&other) noexcept;
+  Grant &operator=(Grant &&other) noexcept;
+  ~Grant();
+
+  /** @return number of pages */
+  page_no_t n_pages() const { return m_n_pages; }
+
+ private:
+  friend class Budget::Member;
+
+  /** Where they came from; not used if there are none. */
+  Budget *m_budget{nullptr};
+  /** Number of pages. */
+  page_no_t m_n_pages{0};
+};
+
+/** One of those who share the budget. It counts from when it asks first. */
+class Budget::Member {
+ public:
+  /** @param[in]  budget  what is shared */
+  explicit Member(Budget &budget) : m_budget(budget) {}
+  ~Member();
+
+  Member(const Member &) = delete;
+  Member &operator=(const Member &) = delete;
+
+  /** Ask for the pages of a run.
+  @param[in]  n_wanted    number of pages
+  @param[in]  pool_pages  size of a buffer pool instance in pages, at present
+  @return as many as this member may have for a run, and are left; maybe none */
+  [[nodiscard]] Grant take(page_no_t n_wanted, size_t pool_pages);
+
+ private:
+  /** What is shared. */
+  Budget &m_budget;
+  /** True if it is counted. */
+  bool m_is_counted{false};
+};
+
+/** What a stream needs of the buffer pool. */
+class Pool {
+ public:
+  virtual ~Pool() = default;
+
+  /** As buf_run::read(). */
+  virtual buf_run::Result read(space_id_t space_id, const Run &run,
+                               const buf_run::On_page &on_page) = 0;
+
+  /** @param[in]  page_id  page
+  @return true if it is in the buffer pool */
+  virtual bool is_cached(const page_id_t &page_id) = 0;
+
+  /** @param[in]  page_id  page
+  @return pages of the instance that it belongs to; 0 = no read-ahead */
+  virtual size_t n_pages(const page_id_t &page_id) = 0;
+};
+
+/** Reads ahead for the walk through one undo log. */
+class Stream {
+ public:
+  /** Constructor.
+  @param[in]  pool         buffer pool
+  @param[in]  budget       shared by all streams
+  @param[in]  space_id     undo tablespace
+  @param[in]  hdr_page_no  header page of the undo log
+  @param[in]  planner      decides which pages to read */
+  Stream(Pool &pool, Budget &budget, space_id_t space_id, page_no_t hdr_page_no,
+         const Planner &planner)
+      : m_pool(pool),
+        m_space_id(space_id),
+        m_hdr_page_no(hdr_page_no),
+        m_member(budget),
+        m_planner(planner) {}
+
+  /** Waits for the thread. */
+  ~Stream();
+
+  /** @param[in]  space_id     undo tablespace
+  @param[in]  hdr_page_no  header page
+  @return true if the stream is for this undo log */
+  bool is_for(space_id_t space_id, page_no_t hdr_page_no) const {
+    return m_space_id == space_id && m_hdr_page_no == hdr_page_no;
+  }
+
+  /** The walk goes to another page.
+  @param[in]  page_no  the page */
+  void before_page(page_no_t page_no);
+
+  /** @return read operations so far */
+  uint64_t n_reads();
+
+ private:
+  /** A run that was read or is on its way. */
+  struct Item {
+    /** The pages. */
+    Run run;
+    /** True if they are in the buffer pool. */
+    bool is_done;
+    /** What was granted for them; empty while they are read. */
+    Budget::Grant grant;
+  };
+
+  using Lock = std::unique_lock<std::mutex>;
+
+  /** Read a run, with the mutex released meanwhile, and learn from it.
+  @param[in,out]  lock  lock of m_mutex
+  @param[in]      top   last page of the run
+  @return false if none is to be read */
+  bool read(Lock &lock, page_no_t top);
+
+  /** Start the thread if that pays. The mutex is held. */
+  void start_thread();
+
+  /** What the thread does. */
+  void read_ahead();
+
+  /** Buffer pool. */
+  Pool &m_pool;
+  /** Undo tablespace. */
+  const space_id_t m_space_id;
+  /** Header page of the undo log. */
+  const page_no_t m_hdr_page_no;
+  /** Run in which the walk is; for the walk only. */
+  Run m_current;
+  /** Protects all below. */
+  std::mutex m_mutex;
+  /** Notified when anything below changes. */
+  std::condition_variable m_changed;
+  /** Grants the pages of runs. */
+  Budget::Member m_member;
+  /** Runs from the one in which the walk is, in the order of the undo log. */
+  std::deque<Item> m_runs;
+  /** Page at which the next run ends; FIL_NULL if that is not known. */
+  page_no_t m_next{FIL_NULL};
+  /** Grows when the walk does not follow m_runs and a reader has to forget its
+  run. */
+  uint64_t m_generation{0};
+  /** What was learned. */
+  Planner m_planner;
+  /** Read operations. */
+  uint64_t m_n_reads{0};
+  /** Pages that they have read. */
+  uint64_t m_n_pages{0};
+  /** True if reading failed once; then it is left to the original code. */
+  bool m_has_failed{false};
+  /** True if the thread has to end. */
+  bool m_stop{false};
+  /** True if there is a thread. */
+  bool m_has_thread{false};
+  /** The thread that reads ahead. */
+  IB_thread m_thread;
+};
+
 /** What SHOW GLOBAL STATUS tells of resurrection, all since start. */
 struct Status {
   /** Undo pages that were walked through. */
@@ -151,12 +343,17 @@ struct Status {
 
 extern Status g_status;
 
-class Stream;
-
 /** While it lives, walks of this thread through undo logs read ahead. */
 class Scope {
  public:
+  /** For the walks of the server. */
   Scope();
+
+  /** Constructor.
+  @param[in]  pool    buffer pool
+  @param[in]  budget  shared by all streams */
+  Scope(Pool &pool, Budget &budget);
+
   ~Scope();
 
   Scope(const Scope &) = delete;
@@ -174,6 +371,15 @@ class Scope {
   [[nodiscard]] uint64_t n_pages() const { return m_n_pages; }
 
  private:
+  /** End all streams: their threads, and what they were granted. */
+  void end_streams();
+
+  /** Buffer pool. */
+  Pool &m_pool;
+
+  /** Shared by all streams. */
+  Budget &m_budget;
+
   /** A rollback goes through an insert and an update undo log in turns. */
   std::array<std::unique_ptr<Stream>, 2> m_streams;
 
@@ -229,6 +435,12 @@ this page and those that follow into the buffer pool, if the thread has a Scope.
 @param[in]  page_id      the page
 @param[in]  hdr_page_no  header page of the undo log */
 void before_page(const page_id_t &page_id, page_no_t hdr_page_no);
+
+/** A page that was free is about to be created, and was found in the buffer
+pool. If it was read ahead, it may be corrupt, and will be dropped then.
+@param[in]  page_id  the page
+@return true if it may not be in the buffer pool any more */
+[[nodiscard]] bool wait_for_read(const page_id_t &page_id);
 
 }  // namespace undo_read_ahead
 

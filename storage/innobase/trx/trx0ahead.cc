@@ -32,17 +32,23 @@ Nothing depends on the pages being read: the walk gets each of its pages from
 the buffer pool in the original way, which reads and checks whatever is not
 there. Read errors and corruption are met there too.
 
+How much of the buffer pool this takes does not depend on the number of walks.
+Each run is granted by the Budget before it is read, and the grant is given back
+when the walk has left the run. All grants together are at most three sixteenths
+of a buffer pool instance; a walk that has asked gets no more than its equal
+share of that, for the run in which it is and MAX_RUNS_AHEAD more. With so many
+walks that a share is less than a page, there is no read-ahead until some have
+ended.
+
 Mutex order: a Stream's mutex is held for its members only, never during a
-read or with another mutex. */
+read; the Budget's mutex is taken last. */
 
 #include "trx0ahead.h"
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "buf0buf.h"
 #include "fil0types.h"
@@ -67,18 +73,30 @@ std::atomic_int s_n_threads{0};
 /** Scope of the walks of this thread. */
 thread_local Scope *s_scope = nullptr;
 
-/** @param[in]  page_id  page
-@return most pages that a run with this page may have; 0 = no read-ahead */
-page_no_t max_pages(const page_id_t &page_id) {
-  /* To drop a bad page ends the server if another thread waits for it. That is
-  what a bad undo page does anyway, but not with innodb_force_recovery. */
-  if (srv_force_recovery > 0) {
-    return 0;
+/** The buffer pool of the server. */
+class Server_pool : public Pool {
+ public:
+  buf_run::Result read(space_id_t space_id, const Run &run,
+                       const buf_run::On_page &on_page) override {
+    return buf_run::read(space_id, run.low, run.high, on_page);
   }
 
-  return std::min<page_no_t>(
-      g_pages, buf_run::max_pages(buf_pool_get(page_id)->curr_size));
-}
+  bool is_cached(const page_id_t &page_id) override {
+    return buf_page_peek(page_id);
+  }
+
+  size_t n_pages(const page_id_t &page_id) override {
+    /* To drop a bad page ends the server if another thread waits for it. That
+    is what a bad undo page does anyway, but not with innodb_force_recovery. */
+    return srv_force_recovery > 0 ? 0 : buf_pool_get(page_id)->curr_size;
+  }
+};
+
+/** The buffer pool. */
+Server_pool s_pool;
+
+/** What all walks of the server share. */
+Budget s_budget;
 
 /** @param[in]  frame  page that was read, nullptr if it was not good
 @return where the undo log goes to from there; FIL_NULL if nowhere */
@@ -134,6 +152,7 @@ page_no_t Planner::below(page_no_t page_no) const {
 }
 
 Run Planner::plan(page_no_t top, page_no_t max_pages) const {
+  ut_a(max_pages > 0);
   const auto n_pages = std::clamp<page_no_t>(m_n_pages, 1, max_pages);
 
   page_no_t low = top - std::min(n_pages - 1, top);
@@ -178,91 +197,61 @@ void Planner::on_miss() {
   m_n_pages = std::max<page_no_t>(m_n_pages / 2, 1);
 }
 
-/** Reads ahead for the walk through one undo log. */
-class Stream {
- public:
-  /** Constructor.
-  @param[in]  space_id     undo tablespace
-  @param[in]  hdr_page_no  header page of the undo log */
-  Stream(space_id_t space_id, page_no_t hdr_page_no)
-      : m_space_id(space_id),
-        m_hdr_page_no(hdr_page_no),
-        m_planner(FSP_EXTENT_SIZE, static_cast<page_no_t>(UNIV_PAGE_SIZE)) {}
+size_t Budget::n_pages() const {
+  std::lock_guard<std::mutex> guard{m_mutex};
+  return m_n_pages;
+}
 
-  /** Waits for the thread. */
-  ~Stream();
+size_t Budget::n_members() const {
+  std::lock_guard<std::mutex> guard{m_mutex};
+  return m_n_members;
+}
 
-  /** @param[in]  space_id     undo tablespace
-  @param[in]  hdr_page_no  header page
-  @return true if the stream is for this undo log */
-  bool is_for(space_id_t space_id, page_no_t hdr_page_no) const {
-    return m_space_id == space_id && m_hdr_page_no == hdr_page_no;
+Budget::Grant::Grant(Grant &&other) noexcept
+    : m_budget(other.m_budget), m_n_pages(std::exchange(other.m_n_pages, 0)) {}
+
+Budget::Grant &Budget::Grant::operator=(Grant &&other) noexcept {
+  std::swap(m_budget, other.m_budget);
+  std::swap(m_n_pages, other.m_n_pages);
+  return *this;
+}
+
+Budget::Grant::~Grant() {
+  if (m_n_pages > 0) {
+    std::lock_guard<std::mutex> guard{m_budget->m_mutex};
+    ut_a(m_n_pages <= m_budget->m_n_pages);
+    m_budget->m_n_pages -= m_n_pages;
+  }
+}
+
+Budget::Member::~Member() {
+  if (m_is_counted) {
+    std::lock_guard<std::mutex> guard{m_budget.m_mutex};
+    --m_budget.m_n_members;
+  }
+}
+
+Budget::Grant Budget::Member::take(page_no_t n_wanted, size_t pool_pages) {
+  std::lock_guard<std::mutex> guard{m_budget.m_mutex};
+
+  if (!m_is_counted) {
+    m_is_counted = true;
+    ++m_budget.m_n_members;
   }
 
-  /** The walk goes to another page.
-  @param[in]  page_no  the page */
-  void before_page(page_no_t page_no);
+  /* It is less than what is granted already if the pool was made smaller. */
+  const auto n_all = limit(pool_pages);
+  const auto n_left = n_all - std::min(n_all, m_budget.m_n_pages);
+  const auto n_share = n_all / m_budget.m_n_members / (MAX_RUNS_AHEAD + 1);
 
-  /** @return read operations so far */
-  uint64_t n_reads() {
-    std::lock_guard<std::mutex> guard{m_mutex};
-    return m_n_reads;
-  }
+  Grant grant;
+  grant.m_budget = &m_budget;
+  grant.m_n_pages =
+      static_cast<page_no_t>(std::min({size_t{n_wanted}, n_share, n_left}));
+  m_budget.m_n_pages += grant.m_n_pages;
 
- private:
-  /** A run that was read or is on its way. */
-  struct Item {
-    /** The pages. */
-    Run run;
-    /** True if they are in the buffer pool. */
-    bool is_done;
-  };
-
-  using Lock = std::unique_lock<std::mutex>;
-
-  /** Read a run, with the mutex released meanwhile, and learn from it.
-  @param[in,out]  lock  lock of m_mutex
-  @param[in]      run   pages to read */
-  void read(Lock &lock, const Run &run);
-
-  /** Start the thread if that pays. The mutex is held. */
-  void start_thread();
-
-  /** What the thread does. */
-  void read_ahead();
-
-  /** Undo tablespace. */
-  const space_id_t m_space_id;
-  /** Header page of the undo log. */
-  const page_no_t m_hdr_page_no;
-  /** Run in which the walk is; for the walk only. */
-  Run m_current;
-  /** Protects all below. */
-  std::mutex m_mutex;
-  /** Notified when anything below changes. */
-  std::condition_variable m_changed;
-  /** Runs from the one in which the walk is, in the order of the undo log. */
-  std::deque<Item> m_runs;
-  /** Page at which the next run ends; FIL_NULL if that is not known. */
-  page_no_t m_next{FIL_NULL};
-  /** Grows when the walk does not follow m_runs and a reader has to forget its
-  run. */
-  uint64_t m_generation{0};
-  /** What was learned. */
-  Planner m_planner;
-  /** Read operations. */
-  uint64_t m_n_reads{0};
-  /** Pages that they have read. */
-  uint64_t m_n_pages{0};
-  /** True if reading failed once; then it is left to the original code. */
-  bool m_has_failed{false};
-  /** True if the thread has to end. */
-  bool m_stop{false};
-  /** True if there is a thread. */
-  bool m_has_thread{false};
-  /** The thread that reads ahead. */
-  IB_thread m_thread;
-};
+  return grant;
+}
 
 Stream::~Stream() {
   {
@@ -277,8 +266,28 @@ Stream::~Stream() {
   }
 }
 
-void Stream::read(Lock &lock, const Run &run) {
-  m_runs.push_back({run, false});
+uint64_t Stream::n_reads() {
+  Lock lock{m_mutex};
+  return m_n_reads;
+}
+
+bool Stream::read(Lock &lock, page_no_t top) {
+  const page_no_t max_pages = g_pages;
+  const auto pool_pages = m_pool.n_pages({m_space_id, top});
+
+  if (max_pages == 0 || pool_pages == 0 || m_has_failed) {
+    return false;
+  }
+
+  auto grant = m_member.take(m_planner.plan(top, max_pages).size(), pool_pages);
+
+  if (grant.n_pages() == 0) {
+    return false;
+  }
+
+  auto run = m_planner.plan(top, grant.n_pages());
+
+  m_runs.push_back({run, false, {}});
   m_next = FIL_NULL;
 
   const auto generation = m_generation;
@@ -286,8 +295,8 @@ void Stream::read(Lock &lock, const Run &run) {
 
   lock.unlock();
 
-  const auto result = buf_run::read(
-      m_space_id, run.low, run.high, [&](page_no_t page_no, const byte *frame) {
+  const auto result =
+      m_pool.read(m_space_id, run, [&](page_no_t page_no, const byte *frame) {
         links[page_no - run.low] = get_link(frame);
       });
   lock.lock();
@@ -298,32 +307,35 @@ void Stream::read(Lock &lock, const Run &run) {
 
   /* Otherwise the walk has gone another way meanwhile. */
   if (generation == m_generation) {
+    run.low += result.n_left_out;
+    links.erase(links.begin(), links.begin() + result.n_left_out);
+
     const auto followed = follow(run, links);
 
     m_planner.learn(run, followed);
+
+    if (result.n_left_out > 0) {
+      m_planner.on_miss();
+    }
 
     if (followed.next != FIL_NULL && m_planner.is_possible(followed.next)) {
       m_next = followed.next;
     }
 
-    m_runs.back().is_done = true;
+    m_runs.back() = {run, true, std::move(grant)};
   }
 
   m_changed.notify_all();
+  return true;
 }
 
 void Stream::read_ahead() {
   Lock lock{m_mutex};
 
   while (!m_stop) {
-    const auto n_max = m_next == FIL_NULL || m_has_failed
-                           ? 0
-                           : max_pages(page_id_t{m_space_id, m_next});
-
-    if (n_max == 0 || m_runs.size() > MAX_RUNS_AHEAD) {
+    if (m_next == FIL_NULL || m_runs.size() > MAX_RUNS_AHEAD ||
+        !read(lock, m_next)) {
       m_changed.wait(lock);
-    } else {
-      read(lock, m_planner.plan(m_next, n_max));
     }
   }
 }
@@ -353,7 +365,7 @@ void Stream::before_page(page_no_t page_no) {
   const page_id_t page_id{m_space_id, page_no};
 
   if (m_current.contains(page_no)) {
-    if (!buf_page_peek(page_id)) {
+    if (!m_pool.is_cached(page_id)) {
       /* The run was too large for what the buffer pool can keep, or the page
       was not good. */
       Lock lock{m_mutex};
@@ -365,14 +377,24 @@ void Stream::before_page(page_no_t page_no) {
 
   Lock lock{m_mutex};
 
-  const auto found = std::find_if(
-      m_runs.begin(), m_runs.end(),
-      [&](const Item &item) { return item.run.contains(page_no); });
+  const auto find = [&]() {
+    return std::find_if(m_runs.begin(), m_runs.end(), [&](const Item &item) {
+      return item.run.contains(page_no);
+    });
+  };
+
+  /* A run that is on its way may turn out to end above the page. */
+  auto found = find();
+  while (found != m_runs.end() && !found->is_done) {
+    m_runs.erase(m_runs.begin(), found);
+    m_changed.notify_all();
+    m_changed.wait(lock, [this]() { return m_runs.front().is_done; });
+    found = find();
+  }
 
   if (found != m_runs.end()) {
     m_runs.erase(m_runs.begin(), found);
     m_changed.notify_all();
-    m_changed.wait(lock, [this]() { return m_runs.front().is_done; });
   } else {
     /* Runs that are read now, and those that were, are not where the walk goes:
     forget them. */
@@ -384,33 +406,48 @@ void Stream::before_page(page_no_t page_no) {
     m_next = FIL_NULL;
     ++m_generation;
 
-    const auto n_max = m_has_failed ? 0 : max_pages(page_id);
-
-    if (n_max > 0 && m_planner.is_possible(page_no) &&
-        !buf_page_peek(page_id)) {
-      read(lock, m_planner.plan(page_no, n_max));
-      start_thread();
+    if (!m_planner.is_possible(page_no) || m_pool.is_cached(page_id) ||
+        !read(lock, page_no)) {
+      m_runs.push_back({{page_no, page_no}, true, {}});
     } else {
-      m_runs.push_back({{page_no, page_no}, true});
+      start_thread();
     }
   }
 
   m_current = m_runs.front().run;
 
-  if (!buf_page_peek(page_id)) {
+  if (!m_pool.is_cached(page_id)) {
     ++m_n_reads;
   }
 }
 
-Scope::Scope() : m_outer(s_scope) { s_scope = this; }
+Scope::Scope() : Scope(s_pool, s_budget) {}
+
+Scope::Scope(Pool &pool, Budget &budget)
+    : m_pool(pool), m_budget(budget), m_outer(s_scope) {
+  s_scope = this;
+}
 
 Scope::~Scope() { s_scope = m_outer; }
+
+void Scope::end_streams() {
+  for (auto &stream : m_streams) {
+    if (stream != nullptr) {
+      m_n_reads += stream->n_reads();
+      stream.reset();
+    }
+  }
+}
 
 void Scope::before_page(const page_id_t &page_id, page_no_t hdr_page_no) {
   ++m_n_pages;
 
+  if (g_pages == 0) {
+    end_streams();
+  }
+
   if (g_pages == 0 || !fsp_is_undo_tablespace(page_id.space())) {
-    m_n_reads += !buf_page_peek(page_id);
+    m_n_reads += !m_pool.is_cached(page_id);
     return;
   }
 
@@ -428,7 +465,9 @@ void Scope::before_page(const page_id_t &page_id, page_no_t hdr_page_no) {
     m_n_reads += stream->n_reads();
   }
 
-  stream = std::make_unique<Stream>(page_id.space(), hdr_page_no);
+  stream = std::make_unique<Stream>(
+      m_pool, m_budget, page_id.space(), hdr_page_no,
+      Planner(FSP_EXTENT_SIZE, static_cast<page_no_t>(UNIV_PAGE_SIZE)));
   stream->before_page(page_id.page_no());
 }
 
@@ -482,6 +521,12 @@ void before_page(const page_id_t &page_id, page_no_t hdr_page_no) {
   if (s_scope != nullptr) {
     s_scope->before_page(page_id, hdr_page_no);
   }
+}
+
+bool wait_for_read(const page_id_t &page_id) {
+  /* Also if the variable is 0 by now: a run may be on its way. */
+  return fsp_is_undo_tablespace(page_id.space()) &&
+         buf_run::wait_for_read(page_id);
 }
 
 }  // namespace undo_read_ahead

@@ -24,6 +24,7 @@ require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/tablespace_check.pl";
 
 use strict;
 use warnings;
+use IPC::Open2;
 use POSIX ':sys_wait_h';
 
 # The first is what all others are compared with: one read for each page.
@@ -183,6 +184,127 @@ sub cool_down {
 
 our $N_PAGE_BYTES = 16384;
 
+# Preload undo_read_ahead_faults.c into all servers from now on. It has to be
+# there, so a machine without a compiler fails the test.
+my $fault_dir = "$ENV{MYSQL_TMP_DIR}/undo_read_ahead_faults";
+
+sub use_faults {
+  my $source  = "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/undo_read_ahead_faults.c";
+  my $library = "$fault_dir/faults.so";
+
+  rmtree($fault_dir);
+  mkdir($fault_dir) or die "Cannot make $fault_dir: $!";
+  system('cc', '-shared', '-fPIC', '-O1', '-o', $library, $source, '-ldl') == 0
+    or die "Cannot compile $source";
+  set_wrapper('env', "LD_PRELOAD=$library", "FAULT_DIR=$fault_dir",
+    'ASAN_OPTIONS=verify_asan_link_order=0'
+      . ($ENV{ASAN_OPTIONS} ? ":$ENV{ASAN_OPTIONS}" : ''));
+}
+
+# From now on calls of a function do as a rule says, which undo_read_ahead_faults.c
+# explains.
+sub fault {
+  my ($function, $rule) = @_;
+  unlink("$fault_dir/$function.hits");
+  write_file("$fault_dir/$function.new", $rule);
+  move("$fault_dir/$function.new", "$fault_dir/$function");
+}
+
+# The function works again. Returns how many calls the rule was applied to.
+sub end_fault {
+  my ($function) = @_;
+  unlink("$fault_dir/$function");
+  return n_faults($function);
+}
+
+# How many calls the rule was applied to so far.
+sub n_faults {
+  my ($function) = @_;
+  return (-s "$fault_dir/$function.hits") || 0;
+}
+
+# Wait until something is true.
+sub wait_until {
+  my ($what, $is_true) = @_;
+  for (my $waited = 0; $waited < $seconds; $waited += 0.05) {
+    return if $is_true->();
+    select(undef, undef, undef, 0.05);
+  }
+  die "Waited in vain: $what";
+}
+
+# How many of the first tables have the rows that make_tables() gave them.
+sub n_unchanged {
+  my ($n_tables) = @_;
+  my $sql = join('', map {
+      "SELECT COUNT(*) = $n_rows AND SUM(b = REPEAT(CHAR(65 + a % 26), 400))
+         = $n_rows FROM t$_;" } 0 .. $n_tables - 1);
+  my ($success, $seen) = client($sql, '-N --database=test');
+  die $seen unless $success;
+  return scalar(grep { $_ eq '1' } split(/\n/, $seen));
+}
+
+# The value of a status variable.
+sub status {
+  my ($name) = @_;
+  my (undef, $value) = client("SELECT variable_value
+    FROM performance_schema.global_status WHERE variable_name = '$name'", '-N');
+  chomp($value);
+  return $value;
+}
+
+# A client that is there before the server has trouble: a new one may wait for
+# pages.
+my ($monitor_pid, $monitor_in, $monitor_out);
+
+sub open_monitor {
+  $monitor_pid = open2($monitor_out, $monitor_in, "exec $ENV{MYSQL} --user=root"
+      . " --protocol=socket --socket=$socket --raw --unbuffered -N 2>&1");
+  ask('SHOW ENGINE INNODB STATUS');
+  n_held();
+}
+
+sub close_monitor {
+  close($monitor_in);
+  close($monitor_out);
+  waitpid($monitor_pid, 0);
+}
+
+# What the server answers to that client.
+sub ask {
+  my ($sql) = @_;
+  my $answer = '';
+  print $monitor_in "$sql; SELECT 'that is all';\n";
+  while (my $line = <$monitor_out>) {
+    return $answer if $line =~ /^that is all/;
+    $answer .= $line;
+  }
+  die "The server says no more: $answer";
+}
+
+# Pages of undo tablespaces that are being read, and have a block of the buffer
+# pool.
+sub n_held {
+  my $n = ask("SELECT COUNT(*) FROM information_schema.innodb_buffer_page
+    WHERE io_fix = 'IO_READ' AND space > 4294000000");
+  $n =~ /^(\d+)$/ or die $n;
+  return $1;
+}
+
+# Wait until nothing gets on any more.
+sub wait_for_standstill {
+  my ($last, $since) = ('', 0);
+  wait_until('standstill', sub {
+      my $status = ask('SHOW ENGINE INNODB STATUS');
+      my $now = join(' ', $status =~
+        /^((?:Pending reads|Pages made young|Pages read|\d+ OS file reads).*)/mg,
+        $status =~ /^(?:Log sequence number|Trx id counter)\s+(\d+)/mg);
+      $since = time() if $now ne $last;
+      $last = $now;
+      return time() - $since >= 4;
+    });
+}
+
 # The numbers of those pages of a file that have a type and, if given, are of
 # a kind of undo log.
 sub pages_of_type {
@@ -206,6 +328,7 @@ our $KIND_UPDATE    = 2;
 
 # A test that fails leaves no client behind.
 END {
+  rmtree($fault_dir);
   kill('KILL', @clients) if @clients;
 }
 
