@@ -29,8 +29,10 @@ Rules:
    runs of a unique index are therefore not given back before the load ends.
    With one scan thread the same row is reported; with several, which row it is
    depends on which thread scanned what, there as here.
-3. Buffers of merges take no more than innodb_ddl_buffer_size in all, or what
-   the original code takes at least: three pages for each merge.
+3. Merges take no more memory than innodb_ddl_buffer_size in all, or what the
+   original code takes at least: three pages for each merge. What a run takes is
+   its buffer, room for one row that lies across two buffers, and the reader; so
+   as many runs are merged at a time as the largest row of the index allows.
 4. Small buffers do not make small I/Os: the kernel is asked to read ahead,
    while rows that are here already are merged. */
 
@@ -65,17 +67,14 @@ Status g_status;
 /** Whether this thread lets the original code do its work. */
 static thread_local bool s_original = false;
 
-/** Index builds under way, for sharing the page cache. */
-static std::atomic<size_t> s_n_builders{0};
-
-/** What each file may keep in the page cache. */
-static std::atomic<uint64_t> s_cache_share_bytes{0};
-
-/** Files for which the share of one index is meant. */
-static constexpr size_t CACHED_FILES = 16;
+/** The page cache, as index builds share it. */
+static Cache_share s_cache_share;
 
 /** Rows between two looks at whether the build was stopped. */
 static constexpr uint64_t ROWS_PER_CHECK = 1024;
+
+/** No row of a full-text index is larger: a word, a document and a position. */
+static constexpr size_t FTS_ROW_BYTES = FTS_MAX_WORD_LEN + 64;
 
 /** Consumed bytes after which a long run is given back. */
 static constexpr uint64_t GIVE_BACK_BYTES = 64 * 1024;
@@ -89,16 +88,16 @@ Plan make_plan(const Shape &shape) {
   const auto limit = shape.m_ways == 0
                          ? MAX_WAYS
                          : std::clamp<size_t>(shape.m_ways, 2, MAX_WAYS);
-  const auto most_sort =
-      std::clamp<size_t>(sort_memory / BLOCK_BYTES, 2, limit);
+  const auto run_bytes = BLOCK_BYTES + shape.m_reader_bytes;
+  const auto most_sort = std::clamp<size_t>(sort_memory / run_bytes, 2, limit);
   const auto load_ways =
-      std::min(shape.m_load_memory_bytes / BLOCK_BYTES, MAX_WAYS);
+      std::min(shape.m_load_memory_bytes / run_bytes, MAX_WAYS);
   const auto most_load = shape.m_feeds_load
                              ? std::clamp<size_t>(load_ways / n_files, 1, limit)
                              : size_t{1};
 
   const auto read_cost = [&](size_t memory, size_t n) {
-    const auto buffer = input_bytes(memory, n);
+    const auto buffer = input_bytes(memory, n, shape.m_reader_bytes);
     return io_cost(
         bytes, shape.m_is_direct ? buffer : std::max(buffer, ahead_bytes(n)));
   };
@@ -143,11 +142,6 @@ Plan make_plan(const Shape &shape) {
   }
 }
 
-uint64_t cache_share_bytes(uint64_t available_bytes, size_t n_builders) {
-  return available_bytes / 4 / CACHED_FILES / std::max<size_t>(n_builders, 1) /
-         BLOCK_BYTES * BLOCK_BYTES;
-}
-
 /** @return memory that the system could give away, 0 if it does not say */
 static uint64_t available_bytes() {
   uint64_t kib = 0;
@@ -189,8 +183,7 @@ bool after_read(int fd [[maybe_unused]], size_t n_bytes,
 
 bool after_write(size_t n_bytes, uint64_t offset) {
   g_status.bytes_written.fetch_add(n_bytes, std::memory_order_relaxed);
-  return !g_drop_cache && offset + n_bytes <= s_cache_share_bytes.load(
-                                                  std::memory_order_relaxed);
+  return !g_drop_cache && offset + n_bytes <= s_cache_share.bytes();
 }
 
 /** Temporary files of one scan thread. */
@@ -218,7 +211,7 @@ class Files {
   Unique_os_file_descriptor &made(size_t number) { return m_more[number - 1]; }
 
   /** Close the files that hold none of these runs. */
-  void close_unused(const std::vector<Run> &runs) {
+  void close_unused(const Vector<Run> &runs) {
     for (size_t number = 1; number <= m_more.size(); ++number) {
       const auto used =
           std::any_of(runs.begin(), runs.end(),
@@ -275,8 +268,11 @@ class Files {
 #ifdef FALLOC_FL_PUNCH_HOLE
     if (!keep && m_can_punch) {
       m_can_punch =
-          fallocate(fd(number), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    begin, end - begin) == 0;
+          uninterrupted([&] {
+            return fallocate(fd(number),
+                             FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin,
+                             end - begin);
+          }) == 0;
       if (m_can_punch) {
         return;
       }
@@ -317,8 +313,7 @@ class Files {
 class Rec_framing {
  public:
   explicit Rec_framing(const dict_index_t *index)
-      : m_index(index),
-        m_offsets(1 + REC_OFFS_HEADER_SIZE + dict_index_get_n_fields(index)) {
+      : m_index(index), m_offsets(n_offsets(index)) {
     m_offsets[0] = m_offsets.size();
     m_offsets[1] = dict_index_get_n_fields(index);
   }
@@ -356,6 +351,11 @@ class Rec_framing {
     return header + rec_offs_data_size(m_offsets.data());
   }
 
+  /** @return elements that the offsets of the columns take */
+  [[nodiscard]] static size_t n_offsets(const dict_index_t *index) {
+    return 1 + REC_OFFS_HEADER_SIZE + dict_index_get_n_fields(index);
+  }
+
   /** @return bytes before the record's origin */
   [[nodiscard]] size_t header() const { return m_header; }
 
@@ -370,7 +370,7 @@ class Rec_framing {
   const dict_index_t *m_index;
 
   /** Offsets of the columns. */
-  std::vector<ulint, ut::allocator<ulint>> m_offsets;
+  Vector<ulint> m_offsets;
 
   /** Bytes before the record's origin. */
   size_t m_header{};
@@ -428,6 +428,17 @@ class Ahead {
 };
 
 using Reader = Run_reader<Ahead, Rec_framing>;
+
+/** @return memory that a run takes in a merge besides its buffer
+@param[in]  index      index
+@param[in]  row_bytes  size of the largest row */
+static size_t reader_bytes(const dict_index_t *index, size_t row_bytes) {
+  /* Its places in the tournament. */
+  constexpr size_t tree_bytes = 4 * sizeof(size_t);
+
+  return row_bytes + sizeof(Ahead) + sizeof(Reader) + tree_bytes +
+         Rec_framing::n_offsets(index) * sizeof(ulint);
+}
 
 /** Orders records as the index does, and notices duplicates. */
 class Rec_compare {
@@ -511,13 +522,17 @@ class Merge {
   @param[in]     index         index
   @param[in,out] dup           for reporting duplicates
   @param[in]     n_runs        number of runs
-  @param[in]     memory_bytes  memory for all buffers */
-  Merge(const dict_index_t *index, Dup *dup, size_t n_runs, size_t memory_bytes)
+  @param[in]     memory_bytes  memory for all of them
+  @param[in]     row_bytes     size of the largest row */
+  Merge(const dict_index_t *index, Dup *dup, size_t n_runs, size_t memory_bytes,
+        size_t row_bytes)
       : m_index(index),
+        m_row_bytes(row_bytes),
         m_compare(index, dup),
         m_tree(m_compare),
         m_n_ahead_bytes(ahead_bytes(n_runs)),
-        m_n_buffer_bytes(input_bytes(memory_bytes, n_runs)) {
+        m_n_buffer_bytes(
+            input_bytes(memory_bytes, n_runs, reader_bytes(index, row_bytes))) {
     m_buffer =
         ut::make_unique_aligned<byte[]>(ut::make_psi_memory_key(mem_key_ddl),
                                         BLOCK_BYTES, m_n_buffer_bytes * n_runs);
@@ -534,12 +549,11 @@ class Merge {
   @param[in]     requested  up to where it is being read ahead already */
   void add(Files *files, const Run &run, uint64_t requested) {
     const auto buffer = m_buffer.get() + m_readers.size() * m_n_buffer_bytes;
-    m_sources.push_back(
-        std::make_unique<Ahead>(files, run, m_n_ahead_bytes, requested));
-    m_readers.push_back(std::make_unique<Reader>(m_sources.back().get(),
-                                                 Rec_framing(m_index), run,
-                                                 buffer, m_n_buffer_bytes));
-    m_tree.add(m_readers.back().get());
+    ut_a(m_readers.size() < m_readers.capacity());
+    m_sources.emplace_back(files, run, m_n_ahead_bytes, requested);
+    m_readers.emplace_back(&m_sources.back(), Rec_framing(m_index), run, buffer,
+                           m_n_buffer_bytes, m_row_bytes);
+    m_tree.add(&m_readers.back());
   }
 
   /** Go to the first row. */
@@ -558,6 +572,9 @@ class Merge {
   /** Index. */
   const dict_index_t *m_index;
 
+  /** Size of the largest row. */
+  size_t m_row_bytes;
+
   /** Order of the rows. */
   Rec_compare m_compare;
 
@@ -573,11 +590,11 @@ class Merge {
   /** Buffers of all runs. */
   ut::unique_ptr_aligned<byte[]> m_buffer;
 
-  /** What the readers read from. */
-  std::vector<std::unique_ptr<Ahead>> m_sources;
+  /** What the readers read from; made room for, so that none moves. */
+  Vector<Ahead> m_sources;
 
-  /** Readers. */
-  std::vector<std::unique_ptr<Reader>> m_readers;
+  /** Readers; made room for, so that none moves. */
+  Vector<Reader> m_readers;
 };
 
 struct Build::Thread {
@@ -588,7 +605,7 @@ struct Build::Thread {
   Files m_files;
 
   /** Runs that are left for the load. */
-  std::vector<Run> m_runs;
+  Vector<Run> m_runs;
 };
 
 void Build_deleter::operator()(Build *build) const { ut::delete_(build); }
@@ -604,12 +621,10 @@ Build::Build(Context &ctx) {
   m_ways = thd_ddl_merge_ways(thd) == 1 ? 2 : thd_ddl_merge_ways(thd);
   m_on_the_fly = thd_ddl_merge_on_the_fly(thd);
 
-  const auto n_builders = s_n_builders.fetch_add(1) + 1;
-  s_cache_share_bytes.store(
-      cache_share_bytes(g_drop_cache ? 0 : available_bytes(), n_builders));
+  s_cache_share.add([] { return g_drop_cache ? 0 : available_bytes(); });
 }
 
-Build::~Build() { s_n_builders.fetch_sub(1); }
+Build::~Build() { s_cache_share.remove(); }
 
 bool Build::takes_load(Builder *builder) {
   return !s_original && !builder->is_fts_index() &&
@@ -621,19 +636,28 @@ bool Build::takes_sort(Builder *builder) {
          (builder->m_kway->m_ways != 2 || takes_load(builder));
 }
 
-void Progress::enter(const PSI_stage_info *stage [[maybe_unused]]) {
-#ifdef HAVE_PSI_STAGE_INTERFACE
-  /* All indexes end before the statement does. */
-  if (std::this_thread::get_id() != m_owner || stage == m_stage ||
-      stage == &srv_stage_alter_table_end) {
-    return;
+bool Progress::enter(const PSI_stage_info *stage [[maybe_unused]]) {
+  std::lock_guard<std::mutex> guard(m_mutex);
+
+  if (m_is_finished) {
+    return false;
   }
 
-  std::lock_guard<std::mutex> guard(m_mutex);
-  m_stage = stage;
-  m_shown = mysql_set_stage(stage->m_key);
-  show();
+#ifdef HAVE_PSI_STAGE_INTERFACE
+  /* All indexes end before the statement does. The flush before the log of the
+  first index is applied writes the pages of all; those of the others follow. */
+  const auto is_shown = stage != m_stage &&
+                        stage != &srv_stage_alter_table_end &&
+                        (stage != &srv_stage_alter_table_flush ||
+                         m_stage != &srv_stage_alter_table_log_index);
+
+  if (is_shown && std::this_thread::get_id() == m_owner) {
+    m_stage = stage;
+    m_shown = mysql_set_stage(stage->m_key);
+    show();
+  }
 #endif /* HAVE_PSI_STAGE_INTERFACE */
+  return true;
 }
 
 void Progress::add(uint64_t n_done, int64_t n_expected) {
@@ -643,7 +667,48 @@ void Progress::add(uint64_t n_done, int64_t n_expected) {
   show();
 }
 
+void Progress::expect_pages(int64_t n_rows, int64_t n_counted,
+                            int64_t n_pages) {
+  std::lock_guard<std::mutex> guard(m_mutex);
+  m_n_page_rows += n_rows;
+  m_n_counted_rows += n_counted;
+  m_n_pages += n_pages;
+  show();
+}
+
+bool Progress::written(uint64_t n_pages) {
+  std::lock_guard<std::mutex> guard(m_mutex);
+
+  if (m_is_finished) {
+    return false;
+  }
+
+  m_n_written += n_pages;
+  show();
+  return true;
+}
+
+void Progress::finish() {
+  std::lock_guard<std::mutex> guard(m_mutex);
+  m_n_shown_done = expected();
+  show();
+  m_is_finished = true;
+}
+
 void Progress::show() {
+  if (m_is_finished) {
+    return;
+  }
+
+  const auto written =
+      m_n_pages == 0
+          ? 0
+          : static_cast<uint64_t>(static_cast<double>(m_n_counted_rows) *
+                                  std::min(m_n_written, m_n_pages) / m_n_pages);
+
+  m_n_shown_done =
+      std::max(m_n_shown_done, std::min(m_n_done, m_n_expected) + written);
+
 #ifdef HAVE_PSI_STAGE_INTERFACE
   mysql_stage_set_work_completed(m_shown, done());
   mysql_stage_set_work_estimated(m_shown, expected());
@@ -660,14 +725,30 @@ void Build::join_progress(Builder *builder [[maybe_unused]]) {
   }
 
   if (progress == nullptr) {
-    progress = std::make_unique<Progress>();
+    progress = std::make_shared<Progress>();
+    ctx.m_stage->m_part.join_pages(progress);
   }
 
-  /* Scan and load, as long as nothing better is known. */
   const auto n_rows = dict_table_get_n_rows(ctx.m_old_table);
   auto &part = builder->m_local_stage->m_part;
-  part.join(progress.get());
-  part.expect(builder->is_skip_file_sort() ? n_rows : 2 * n_rows);
+  part.join(progress);
+
+  if (builder->is_fts_index() || builder->is_spatial_index()) {
+    part.expect(n_rows);
+    return;
+  }
+
+  /* Scan, load and write, as long as nothing better is known. A clustered index
+  in the order of the scan is loaded with it. */
+  if (builder->is_skip_file_sort()) {
+    part.expect(n_rows);
+    part.expect_pages(
+        n_rows, std::max<uint64_t>(
+                    ctx.m_old_table->first_index()->stats.n_leaf_pages, 1));
+  } else {
+    part.expect(2 * n_rows);
+    part.expect_pages(n_rows, 0);
+  }
 #endif /* HAVE_PSI_STAGE_INTERFACE */
 }
 
@@ -696,14 +777,22 @@ void Build::join_memory(Builder *builder, size_t n_threads,
   auto &shared = ctx.m_kway_shared;
   auto &build = *builder->m_kway;
 
+  build.m_max_row_bytes.assign(n_threads, 0);
+
+  /* What is loaded in the order of the scan has no runs to be written. */
+  const auto shares = [&](const dict_index_t *index) {
+    return shares_memory(index) &&
+           !(ctx.m_skip_pk_sort && index->is_clustered());
+  };
+
   if (build.m_ways == 2 || ctx.m_fts.m_ptr != nullptr ||
-      !shares_memory(builder->m_index)) {
+      !shares(builder->m_index)) {
     return;
   }
 
   if (shared.m_pools.empty()) {
-    const size_t n_buffers = std::count_if(ctx.m_indexes.begin(),
-                                           ctx.m_indexes.end(), shares_memory);
+    const size_t n_buffers =
+        std::count_if(ctx.m_indexes.begin(), ctx.m_indexes.end(), shares);
     if (n_buffers < 2) {
       return;
     }
@@ -716,11 +805,13 @@ void Build::join_memory(Builder *builder, size_t n_threads,
     shared.m_io_buffers.resize(n_threads);
   }
 
-  build.m_member = ++shared.m_n_members;
+  build.m_is_sharing = true;
+  build.m_member = shared.m_members.size();
+  shared.m_members.push_back(builder);
 }
 
 void Build::share_io_buffer(Builder *builder, size_t thread_id) {
-  if (builder->m_kway->m_member == 0) {
+  if (!builder->m_kway->m_is_sharing) {
     return;
   }
 
@@ -735,28 +826,109 @@ void Build::share_io_buffer(Builder *builder, size_t thread_id) {
   }
 }
 
-void Build::share_memory(Builder *builder, size_t thread_id, size_t n_bytes) {
-  const auto member = builder->m_kway->m_member;
+/** @return bytes that a sort buffer holds; sorting takes a second array of
+pointers */
+static size_t used_bytes(const Key_sort_buffer &buffer) {
+  const auto &rows = buffer.m_dtuples;
 
-  if (member == 0) {
-    return;
+  return buffer.m_total_size +
+         (rows.empty() ? 0 : rows.capacity() + rows.size()) * sizeof(rows[0]);
+}
+
+dberr_t Build::write_run(Builder *builder, size_t thread_id) {
+  auto &thread_ctx = *builder->m_thread_ctxs[thread_id];
+  auto &buffer = *thread_ctx.m_key_buffer;
+  auto &file = thread_ctx.m_file;
+  dberr_t err{DB_SUCCESS};
+
+  /* Rows without an entry in the index leave bytes, but nothing to write. */
+  if (!buffer.empty()) {
+    IF_ENABLED("ddl_write_failure", builder->set_error(DB_TEMP_FILE_WRITE_FAIL);
+               return builder->get_error();)
+
+    err = builder->key_buffer_sort(thread_id);
+
+    if (err == DB_SUCCESS && !file.m_file.is_open() &&
+        !builder->create_file(file)) {
+      err = DB_IO_ERROR;
+    }
+
+    if (err == DB_SUCCESS) {
+      thread_ctx.m_offsets.push_back(file.m_size);
+      err = buffer.serialize(thread_ctx.m_io_buffer, [&](IO_buffer block) {
+        return builder->append(file, block);
+      });
+    }
   }
 
+  if (err != DB_SUCCESS) {
+    builder->set_error(err);
+    return builder->get_error();
+  }
+
+  buffer.clear();
+  buffer.m_dtuples.shrink_to_fit();
+  builder->m_ctx.note_max_trx_id(buffer.m_index);
+
+  return DB_SUCCESS;
+}
+
+dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
+  auto &build = *builder->m_kway;
+  auto &max_row_bytes = build.m_max_row_bytes[thread_id];
+
+  /* Other threads have their values beside it: write only what changes. */
+  if (n_bytes > max_row_bytes) {
+    max_row_bytes = n_bytes;
+  }
+
+  if (!build.m_is_sharing) {
+    return DB_SUCCESS;
+  }
+
+  auto &shared = builder->m_ctx.m_kway_shared;
+  auto &pool = shared.m_pools[thread_id];
   auto &buffer = *builder->m_thread_ctxs[thread_id]->m_key_buffer;
-  auto &pool = builder->m_ctx.m_kway_shared.m_pools[thread_id];
 
   if (buffer.empty()) {
     buffer.m_dtuples.shrink_to_fit();
   }
 
-  /* Sorting takes a second array of pointers. */
-  const auto n_pointers = buffer.m_dtuples.capacity() + buffer.m_dtuples.size();
-  const auto used_bytes =
-      buffer.m_total_size + n_pointers * sizeof(buffer.m_dtuples[0]);
+  const auto used = used_bytes(buffer);
 
-  buffer.m_buffer_size = pool.may_grow(member - 1, used_bytes, n_bytes)
-                             ? std::numeric_limits<size_t>::max()
-                             : 1;
+  pool.set_used(build.m_member, used);
+  buffer.m_buffer_size = std::numeric_limits<size_t>::max();
+
+  while (pool.is_full(n_bytes)) {
+    /* What the others hold may have grown since they asked, see write_run(). */
+    for (const auto member : shared.m_members) {
+      if (member != builder) {
+        pool.set_used(
+            member->m_kway->m_member,
+            used_bytes(*member->m_thread_ctxs[thread_id]->m_key_buffer));
+      }
+    }
+
+    const auto largest = pool.largest();
+
+    if (largest == build.m_member) {
+      buffer.m_buffer_size = 1;
+      break;
+    }
+
+    const auto err = write_run(shared.m_members[largest], thread_id);
+
+    if (err != DB_SUCCESS) {
+      buffer.pop_unfinished_tuple();
+      return err;
+    }
+
+    pool.set_used(largest, 0);
+  }
+
+  pool.set_used(build.m_member, used + n_bytes);
+
+  return DB_SUCCESS;
 }
 
 void Build::share_merge_memory(Context &ctx, size_t n_files) {
@@ -784,8 +956,11 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
 
   auto &build = *builder->m_kway;
   build.share_merge_memory(builder->m_ctx, builder->m_thread_ctxs.size());
+  build.m_row_bytes = *std::max_element(build.m_max_row_bytes.begin(),
+                                        build.m_max_row_bytes.end());
 
   Shape shape{};
+  shape.m_reader_bytes = reader_bytes(builder->index(), build.m_row_bytes);
   shape.m_n_files = builder->m_thread_ctxs.size();
   shape.m_sort_memory_bytes = build.m_sort_memory_bytes;
   shape.m_load_memory_bytes = build.m_load_memory_bytes;
@@ -812,11 +987,18 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
   build.m_plan = make_plan(shape);
 
   uint64_t n_rows = 0;
+  uint64_t n_bytes = 0;
   for (auto thread_ctx : builder->m_thread_ctxs) {
     n_rows += thread_ctx->m_n_recs;
+    n_bytes += thread_ctx->m_file.m_size;
   }
   expect(builder, n_rows + static_cast<uint64_t>(build.m_plan.m_n_rewritten *
                                                  static_cast<double>(n_rows)));
+#ifdef HAVE_PSI_STAGE_INTERFACE
+  if (auto stage = builder->stage(); stage != nullptr) {
+    stage->m_part.expect_pages(n_rows, leaf_pages(n_bytes, srv_page_size));
+  }
+#endif /* HAVE_PSI_STAGE_INTERFACE */
 
   return size_t{1} << std::min<size_t>(build.m_plan.m_passes, 62);
 }
@@ -875,11 +1057,12 @@ static bool read_group_ahead(Files &files, const Run *runs, size_t n) {
 }
 
 dberr_t Build::merge_group(Builder *builder, Files &files, const Run *runs,
-                           size_t n, size_t memory_bytes, Dup *dup,
-                           uint64_t &n_unreported, Run &out) {
+                           size_t n, size_t memory_bytes, size_t row_bytes,
+                           Dup *dup, uint64_t &n_unreported, Run &out) {
   const auto out_bytes = output_bytes(memory_bytes);
   Merge merge(builder->index(), dup, n,
-              memory_bytes > out_bytes ? memory_bytes - out_bytes : 0);
+              memory_bytes > out_bytes ? memory_bytes - out_bytes : 0,
+              row_bytes);
   auto out_buffer = ut::make_unique_aligned<byte[]>(
       ut::make_psi_memory_key(mem_key_ddl), BLOCK_BYTES, out_bytes);
 
@@ -937,15 +1120,15 @@ dberr_t Build::merge_group(Builder *builder, Files &files, const Run *runs,
 }
 
 dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
-                          size_t memory_bytes, Dup *dup,
-                          std::vector<Run> &runs) {
+                          size_t memory_bytes, size_t row_bytes, Dup *dup,
+                          Vector<Run> &runs) {
   uint64_t n_unreported = 0;
 
   while (runs.size() > plan.m_leave) {
     auto excess =
         runs.size() - target_runs(runs.size(), plan.m_leave, plan.m_fan_in);
     size_t n_done = 0;
-    std::vector<Run> merged;
+    Vector<Run> merged;
     Run out{files.create(builder->tmpdir()), 0, 0};
 
     files.begin_pass();
@@ -956,8 +1139,9 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
 
     while (excess > 0) {
       const auto n = std::min(plan.m_fan_in, excess + 1);
-      const auto err = merge_group(builder, files, &runs[n_done], n,
-                                   memory_bytes, dup, n_unreported, out);
+      const auto err =
+          merge_group(builder, files, &runs[n_done], n, memory_bytes, row_bytes,
+                      dup, n_unreported, out);
       if (err != DB_SUCCESS) {
         return err;
       }
@@ -983,7 +1167,8 @@ dberr_t Build::sort(Builder *builder, file_t *file, size_t n_threads,
   const auto thread = find(builder, file);
   auto plan = build.m_plan;
   auto memory_bytes = build.m_sort_memory_bytes;
-  std::vector<Run> runs;
+  auto row_bytes = build.m_row_bytes;
+  Vector<Run> runs;
 
   for (size_t i = 0; i < offsets.size(); ++i) {
     const auto end = i + 1 < offsets.size() ? offsets[i + 1] : file->m_size;
@@ -995,8 +1180,10 @@ dberr_t Build::sort(Builder *builder, file_t *file, size_t n_threads,
   if (thread == nullptr) {
     /* A file of a full-text index, whose parser threads sort on their own. */
     memory_bytes = builder->m_ctx.merge_io_buffer_size(n_threads * 2 + 1) * 3;
+    row_bytes = FTS_ROW_BYTES;
 
     Shape shape{};
+    shape.m_reader_bytes = reader_bytes(builder->index(), row_bytes);
     shape.m_n_runs = runs.size();
     shape.m_file_bytes = file->m_size;
     shape.m_sort_memory_bytes = memory_bytes;
@@ -1006,7 +1193,8 @@ dberr_t Build::sort(Builder *builder, file_t *file, size_t n_threads,
   }
 
   auto &files = thread != nullptr ? thread->m_files : own;
-  const auto err = merge_runs(builder, files, plan, memory_bytes, dup, runs);
+  const auto err =
+      merge_runs(builder, files, plan, memory_bytes, row_bytes, dup, runs);
 
   if (err == DB_DUPLICATE_KEY) {
     Merge_file_sort::Context merge_ctx;
@@ -1134,7 +1322,8 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
 
   Dup dup = {builder->m_index, builder->m_ctx.m_table, builder->m_ctx.m_col_map,
              0};
-  Merge merge(builder->index(), &dup, n_runs, build.m_load_memory_bytes);
+  Merge merge(builder->index(), &dup, n_runs, build.m_load_memory_bytes,
+              build.m_row_bytes);
 
   if (!merge.is_ready()) {
     return DB_OUT_OF_MEMORY;

@@ -30,8 +30,8 @@ struct Build {
   @param[in,out] builder  index builder */
   static void join_progress(Builder *builder);
 
-  /** Let the sort buffers of a builder share memory with those of others,
-  unless the runs of its index are to be those of the original code.
+  /** A scan begins. Let the sort buffers of a builder share memory with those
+  of others, unless the runs of its index are to be those of the original code.
   @param[in,out] builder      index builder
   @param[in]     n_threads    scan threads
   @param[in]     buffer_size  sizes of the sort buffer and of the buffer for
@@ -45,11 +45,15 @@ struct Build {
   @param[in]     thread_id  scan thread */
   static void share_io_buffer(Builder *builder, size_t thread_id);
 
-  /** Say how large a sort buffer may get, before a row is added.
+  /** A row is to be added to a sort buffer. Note its size, and make room in the
+  shared memory: if this buffer is the largest it is made too small for the row,
+  so that the caller writes it; any other is written here.
   @param[in,out] builder    index builder
   @param[in]     thread_id  scan thread
-  @param[in]     n_bytes    size of the row */
-  static void share_memory(Builder *builder, size_t thread_id, size_t n_bytes);
+  @param[in]     n_bytes    size of the row
+  @return DB_SUCCESS, or error code, which the builder knows too */
+  [[nodiscard]] static dberr_t before_row(Builder *builder, size_t thread_id,
+                                          size_t n_bytes);
 
   /** @return whether the check of files with one run is left to the load,
   which compares their rows anyway
@@ -92,6 +96,12 @@ struct Build {
   /** Files of one scan thread, and the runs in them. */
   struct Thread;
 
+  /** Write the sort buffer of a builder as a run and empty it.
+  @param[in,out] builder    index builder
+  @param[in]     thread_id  scan thread
+  @return DB_SUCCESS, or error code, which the builder knows too */
+  [[nodiscard]] static dberr_t write_run(Builder *builder, size_t thread_id);
+
   /** Say how much work is left for an index.
   @param[in,out] builder  index builder
   @param[in]     n_left   rows to scan, rewrite or load */
@@ -111,27 +121,31 @@ struct Build {
   @param[in,out] files         files
   @param[in]     runs          the group
   @param[in]     n             number of runs in it
-  @param[in]     memory_bytes  memory for the buffers
+  @param[in]     memory_bytes  memory for the merge
+  @param[in]     row_bytes     size of the largest row
   @param[in,out] dup           for reporting duplicates
   @param[in,out] n_unreported  rows that are not in the progress yet
   @param[in,out] out           the merged run; it begins where this ended
   @return DB_SUCCESS or error code */
   [[nodiscard]] static dberr_t merge_group(Builder *builder, Files &files,
                                            const Run *runs, size_t n,
-                                           size_t memory_bytes, Dup *dup,
+                                           size_t memory_bytes,
+                                           size_t row_bytes, Dup *dup,
                                            uint64_t &n_unreported, Run &out);
 
   /** Merge runs until few enough are left.
   @param[in,out] builder       index builder
   @param[in,out] files         files
   @param[in]     plan          how to merge
-  @param[in]     memory_bytes  memory for the buffers
+  @param[in]     memory_bytes  memory for the merge
+  @param[in]     row_bytes     size of the largest row
   @param[in,out] dup           for reporting duplicates
   @param[in,out] runs          runs
   @return DB_SUCCESS or error code */
   [[nodiscard]] static dberr_t merge_runs(Builder *builder, Files &files,
                                           const Plan &plan, size_t memory_bytes,
-                                          Dup *dup, std::vector<Run> &runs);
+                                          size_t row_bytes, Dup *dup,
+                                          Vector<Run> &runs);
 
   /** Let the original code find the duplicate again, so that it reports the
   row which it would have reported.
@@ -151,13 +165,22 @@ struct Build {
   /** innodb_ddl_merge_on_the_fly. */
   bool m_on_the_fly{};
 
-  /** Number of the buffer in the shared memory, from 1; 0 = nothing shared. */
+  /** Whether the sort buffers share memory with those of other indexes. */
+  bool m_is_sharing{};
+
+  /** Number of the buffer in the shared memory. */
   size_t m_member{};
 
-  /** Memory for the buffers of a merge in the sort phase. */
+  /** Size of the largest row that each scan thread has met. */
+  Vector<size_t> m_max_row_bytes;
+
+  /** Size of the largest row in the files, when all runs are written. */
+  size_t m_row_bytes{};
+
+  /** Memory for a merge in the sort phase. */
   size_t m_sort_memory_bytes{};
 
-  /** Memory for the buffers of the merge that feeds the index. */
+  /** Memory for the merge that feeds the index. */
   size_t m_load_memory_bytes{};
 
   /** How to merge. */

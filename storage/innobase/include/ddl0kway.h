@@ -17,6 +17,7 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -30,6 +31,7 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #include "db0err.h"
 #include "mysql/components/services/bits/psi_stage_bits.h"
 #include "univ.i"
+#include "ut0new.h"
 
 class THD;
 
@@ -63,6 +65,19 @@ constexpr size_t MAX_AHEAD_TOTAL_BYTES = 16 * 1024 * 1024;
 /** No row of a run is larger; a larger one means that the file is damaged. */
 constexpr size_t MAX_ROW_BYTES = 256 * 1024;
 
+/** A vector whose memory is counted as that of index builds. */
+template <typename T>
+class Vector : public std::vector<T, ut::allocator<T>> {
+  using Base = std::vector<T, ut::allocator<T>>;
+
+ public:
+  Vector() : Base(ut::allocator<T>(mem_key_ddl)) {}
+
+  /** Constructor.
+  @param[in]  n  number of elements */
+  explicit Vector(size_t n) : Base(n, ut::allocator<T>(mem_key_ddl)) {}
+};
+
 /** A sorted run in a temporary file: rows, a zero byte, padding. */
 struct Run {
   /** Number of the file. */
@@ -91,6 +106,10 @@ struct Shape {
 
   /** Memory for the buffers of the merge that feeds the index. */
   size_t m_load_memory_bytes{};
+
+  /** Memory that a run takes in a merge besides its buffer: room for a row that
+  lies across two buffers, and the reader itself. */
+  size_t m_reader_bytes{};
 
   /** innodb_ddl_merge_ways; 0 = automatic. */
   size_t m_ways{};
@@ -154,9 +173,14 @@ no more merging is done early than what the later passes cannot do */
   return size / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-/** @return bytes of the buffer of each of n runs, which share the memory */
-[[nodiscard]] inline size_t input_bytes(size_t memory_bytes, size_t n) {
-  const auto size = std::clamp(memory_bytes / std::max(n, size_t{1}),
+/** @return bytes of the buffer of each of n runs, which share the memory
+@param[in]  memory_bytes  memory for all of them
+@param[in]  n             number of runs
+@param[in]  reader_bytes  what a run takes besides its buffer */
+[[nodiscard]] inline size_t input_bytes(size_t memory_bytes, size_t n,
+                                        size_t reader_bytes) {
+  const auto share = memory_bytes / std::max(n, size_t{1});
+  const auto size = std::clamp(share > reader_bytes ? share - reader_bytes : 0,
                                BLOCK_BYTES, MAX_BUFFER_BYTES);
   return size / BLOCK_BYTES * BLOCK_BYTES;
 }
@@ -179,8 +203,9 @@ equal ways the one with fewer passes, then the one with larger buffers.
 [[nodiscard]] Plan make_plan(const Shape &shape);
 
 /** Memory that the sort buffers of several indexes share in one scan thread.
-When it is full the largest buffer is written as a run: all of the memory is in
-use all the time, and an index with small keys holds as little as it needs. */
+When it is full the largest buffer is written as a run, whichever index asked
+for more: all of the memory is in use all the time, an index with small keys
+holds as little as it needs, and one that gets no more rows nothing at last. */
 class Pool {
  public:
   /** Constructor.
@@ -189,38 +214,24 @@ class Pool {
   Pool(size_t n_buffers, size_t limit_bytes)
       : m_limit_bytes(limit_bytes), m_used_bytes(n_buffers, 0) {}
 
-  /** A row is to be added to a buffer.
-  @param[in]  buffer      number of the buffer
-  @param[in]  used_bytes  what it holds now
-  @param[in]  n_bytes     what it would hold more
-  @return false if the buffer is to be written out first */
-  [[nodiscard]] bool may_grow(size_t buffer, size_t used_bytes,
-                              size_t n_bytes) {
-    /* The row counts from now on. If the buffer is written first, it asks again
-    for the same row. */
-    const auto bytes = used_bytes + n_bytes;
+  /** Set what a buffer holds.
+  @param[in]  buffer  number of the buffer
+  @param[in]  bytes   what it holds */
+  void set_used(size_t buffer, size_t bytes) {
     m_total_bytes += bytes - m_used_bytes[buffer];
     m_used_bytes[buffer] = bytes;
+  }
 
-    if (m_total_bytes <= m_limit_bytes - m_limit_bytes / 16) {
-      m_is_full = false;
-      return true;
-    }
+  /** @return whether a buffer is to be written before a row is added
+  @param[in]  n_bytes  size of the row */
+  [[nodiscard]] bool is_full(size_t n_bytes) const {
+    return m_total_bytes + n_bytes > m_limit_bytes;
+  }
 
-    if (!m_is_full) {
-      m_is_full = true;
-      m_largest = std::max_element(m_used_bytes.begin(), m_used_bytes.end()) -
-                  m_used_bytes.begin();
-    }
-
-    /* Only the owner of a buffer can write it. The others have the rest of the
-    memory until its next row, and write their own if that is not enough. */
-    if (buffer == m_largest) {
-      m_is_full = false;
-      return false;
-    }
-
-    return m_total_bytes <= m_limit_bytes;
+  /** @return number of the buffer that holds most */
+  [[nodiscard]] size_t largest() const {
+    return std::max_element(m_used_bytes.begin(), m_used_bytes.end()) -
+           m_used_bytes.begin();
   }
 
  private:
@@ -232,23 +243,21 @@ class Pool {
 
   /** What all buffers hold. */
   size_t m_total_bytes{};
-
-  /** Whether a buffer was chosen to be written. */
-  bool m_is_full{};
-
-  /** That buffer. */
-  size_t m_largest{};
 };
 
 /** Progress of a statement, of all its indexes and threads together. The stages
 of the thread that runs the statement show it: a stage can be entered by its own
 thread only, the numbers are updated by all. One unit is one row that is
-scanned, rewritten or loaded for one index. */
+scanned, rewritten, loaded or written with its page for one index.
+
+How many rows a written page holds is not known: the pages of all indexes stand
+for their rows together. */
 class Progress {
  public:
   /** Enter a stage, if this is the thread that runs the statement.
-  @param[in]  stage  stage */
-  void enter(const PSI_stage_info *stage);
+  @param[in]  stage  stage
+  @return false if the build has ended, so that the stage is not part of it */
+  [[nodiscard]] bool enter(const PSI_stage_info *stage);
 
   /** Work was done, or its amount is known better.
   @param[in]  n_done      units done
@@ -256,17 +265,31 @@ class Progress {
                           negative */
   void add(uint64_t n_done, int64_t n_expected);
 
+  /** What is to be written is known better.
+  @param[in]  n_rows    rows, more than before; it may be negative
+  @param[in]  n_counted those of them that are in the pages, more than before
+  @param[in]  n_pages   pages, more than before */
+  void expect_pages(int64_t n_rows, int64_t n_counted, int64_t n_pages);
+
+  /** Pages were written.
+  @param[in]  n_pages  number of pages
+  @return false if the build has ended, so that they are not part of it */
+  [[nodiscard]] bool written(uint64_t n_pages);
+
+  /** The build has ended: all is done. */
+  void finish();
+
   /** @return what the stage of the statement shows; nullptr if stages are not
   recorded */
   [[nodiscard]] PSI_stage_progress *shown() const { return m_shown; }
 
-  /** @return units done, never more than expected */
-  [[nodiscard]] uint64_t done() const {
-    return std::min(m_n_done, m_n_expected);
-  }
+  /** @return units done; never less than before, nor more than expected */
+  [[nodiscard]] uint64_t done() const { return m_n_shown_done; }
 
   /** @return units expected in all */
-  [[nodiscard]] uint64_t expected() const { return m_n_expected; }
+  [[nodiscard]] uint64_t expected() const {
+    return std::max(m_n_expected + m_n_page_rows, m_n_shown_done);
+  }
 
  private:
   /** Show the numbers; the mutex is held. */
@@ -284,24 +307,51 @@ class Progress {
   /** What it shows. */
   PSI_stage_progress *m_shown{};
 
-  /** Units done. */
+  /** Units done, without pages. */
   uint64_t m_n_done{};
 
-  /** Units expected in all. */
+  /** Units expected in all, without pages. */
   uint64_t m_n_expected{};
+
+  /** Rows in all pages. */
+  uint64_t m_n_page_rows{};
+
+  /** Rows of the indexes whose pages are in m_n_pages. */
+  uint64_t m_n_counted_rows{};
+
+  /** Pages expected. */
+  uint64_t m_n_pages{};
+
+  /** Pages written. */
+  uint64_t m_n_written{};
+
+  /** Units done, as shown last. */
+  uint64_t m_n_shown_done{};
+
+  /** Whether the build has ended. */
+  bool m_is_finished{};
 };
 
-/** Part of one index in the progress of the statement. */
+/** Part in the progress of the statement: of one index, or of the pages that
+the statement writes. */
 class Progress_part {
  public:
   /** Rows between two reports. */
   static constexpr uint64_t ROWS = 256;
 
-  /** Take part. */
-  void join(Progress *progress) { m_progress = progress; }
+  /** Take part with an index. */
+  void join(std::shared_ptr<Progress> progress) {
+    m_progress = std::move(progress);
+  }
+
+  /** Take part with the pages that are written. */
+  void join_pages(std::shared_ptr<Progress> progress) {
+    m_progress = std::move(progress);
+    m_counts_pages = true;
+  }
 
   /** @return progress of the statement, nullptr if this takes no part */
-  [[nodiscard]] Progress *progress() const { return m_progress; }
+  [[nodiscard]] Progress *progress() const { return m_progress.get(); }
 
   /** Units were done. */
   void done(uint64_t n) {
@@ -320,6 +370,28 @@ class Progress_part {
     }
   }
 
+  /** The index has so many rows and pages, which are to be written.
+  @param[in]  n_rows   rows
+  @param[in]  n_pages  pages; 0 = not known yet */
+  void expect_pages(uint64_t n_rows, uint64_t n_pages) {
+    if (m_progress != nullptr) {
+      const auto n_counted = n_pages > 0 ? n_rows : 0;
+      m_progress->expect_pages(
+          static_cast<int64_t>(n_rows - m_n_rows),
+          static_cast<int64_t>(n_counted - m_n_counted_rows),
+          static_cast<int64_t>(n_pages - m_n_pages));
+      m_n_rows = n_rows;
+      m_n_counted_rows = n_counted;
+      m_n_pages = n_pages;
+    }
+  }
+
+  /** Pages were written.
+  @return whether this takes part with them */
+  [[nodiscard]] bool written(uint64_t n_pages) {
+    return m_counts_pages && m_progress->written(n_pages);
+  }
+
   /** Report rows, if there are enough of them.
   @param[in,out] n        rows that were not reported
   @param[in]     is_last  whether to report any number
@@ -335,22 +407,39 @@ class Progress_part {
   /** Enter a stage.
   @return whether this takes part */
   bool enter(const PSI_stage_info *stage) {
-    if (m_progress != nullptr) {
-      m_progress->enter(stage);
-    }
-    return m_progress != nullptr;
+    return m_progress != nullptr && m_progress->enter(stage);
   }
 
  private:
-  /** Progress of the statement. */
-  Progress *m_progress{};
+  /** Progress of the statement. Pages are written by other threads, so that it
+  has to live as long as this. */
+  std::shared_ptr<Progress> m_progress;
+
+  /** Whether this takes part with pages. */
+  bool m_counts_pages{};
 
   /** Units done. */
   std::atomic<uint64_t> m_n_done{};
 
   /** Units expected in all. */
   uint64_t m_n_expected{};
+
+  /** Rows of the index. */
+  uint64_t m_n_rows{};
+
+  /** Those of them in m_n_pages. */
+  uint64_t m_n_counted_rows{};
+
+  /** Pages of the index. */
+  uint64_t m_n_pages{};
 };
+
+/** @return pages that rows fill, of which one in 16 bytes is left free
+@param[in]  n_bytes     bytes of all rows
+@param[in]  page_bytes  size of a page */
+[[nodiscard]] inline uint64_t leaf_pages(uint64_t n_bytes, size_t page_bytes) {
+  return n_bytes / (page_bytes / 16 * 15) + 1;
+}
 
 /** Ranges that were read in one pass. */
 class Range_recorder {
@@ -390,11 +479,11 @@ struct Shared_memory {
   /** Buffer for writing runs, one for each scan thread. */
   std::vector<std::pair<byte *, size_t>> m_io_buffers;
 
-  /** Builders that have joined. */
-  size_t m_n_members{};
+  /** Builders that share the memory; their number in a Pool is the index. */
+  std::vector<Builder *> m_members;
 
   /** Progress of the statement; nullptr if it is that of the original code. */
-  std::unique_ptr<Progress> m_progress;
+  std::shared_ptr<Progress> m_progress;
 };
 
 /** Reads the rows of one run, every byte of it once and in order.
@@ -411,14 +500,16 @@ class Run_reader {
   @param[in]     framing       what a row is
   @param[in]     run           run to read
   @param[in]     buffer        its buffer, aligned for the I/O
-  @param[in]     buffer_bytes  size of the buffer, a multiple of BLOCK_BYTES */
+  @param[in]     buffer_bytes  size of the buffer, a multiple of BLOCK_BYTES
+  @param[in]     row_bytes     size of the largest row */
   Run_reader(Io *io, Framing framing, const Run &run, byte *buffer,
-             size_t buffer_bytes)
+             size_t buffer_bytes, size_t row_bytes)
       : m_framing(std::move(framing)),
         m_io(io),
         m_run(run),
         m_buffer(buffer),
         m_buffer_bytes(buffer_bytes),
+        m_max_row_bytes(row_bytes),
         m_ptr(buffer),
         m_end(buffer),
         m_offset(run.m_begin) {}
@@ -456,6 +547,9 @@ class Run_reader {
   /** @return how far the run has been read */
   [[nodiscard]] uint64_t offset() const { return m_offset; }
 
+  /** @return memory taken for rows that lie across two buffers */
+  [[nodiscard]] size_t across_bytes() const { return m_across.capacity(); }
+
   /** What a row is, prepared for the current row. */
   Framing m_framing;
 
@@ -489,6 +583,7 @@ class Run_reader {
       return err == DB_SUCCESS ? next() : err;
     }
 
+    m_across.reserve(m_max_row_bytes);
     m_across.assign(m_ptr, m_end);
     m_ptr = m_end;
 
@@ -532,6 +627,9 @@ class Run_reader {
   /** Size of the buffer. */
   size_t m_buffer_bytes;
 
+  /** Size of the largest row. */
+  size_t m_max_row_bytes;
+
   /** First byte in the buffer that was not used. */
   const byte *m_ptr;
 
@@ -548,7 +646,7 @@ class Run_reader {
   size_t m_row_bytes{};
 
   /** A row that lies across two buffers. */
-  std::vector<byte> m_across;
+  Vector<byte> m_across;
 };
 
 /** A tournament tree of readers. The least row is at the top. Of two rows that
@@ -584,7 +682,7 @@ class Tournament {
     }
 
     m_losers.assign(k, 0);
-    std::vector<size_t> winners(2 * k);
+    Vector<size_t> winners(2 * k);
 
     for (size_t i = 0; i < k; ++i) {
       winners[k + i] = i;
@@ -642,13 +740,13 @@ class Tournament {
   Compare &m_compare;
 
   /** Readers. */
-  std::vector<Reader *> m_readers;
+  Vector<Reader *> m_readers;
 
   /** Whether each has a row. */
-  std::vector<bool> m_live;
+  Vector<bool> m_live;
 
   /** Who lost at each inner node; 0 is not used. */
-  std::vector<size_t> m_losers;
+  Vector<size_t> m_losers;
 
   /** Reader with the least row. */
   size_t m_top{};
@@ -749,12 +847,72 @@ struct Status {
 
 extern Status g_status;
 
-/** How much of one temporary file may stay in the page cache.
-@param[in]  available_bytes  memory that the system could give away
-@param[in]  n_builders       indexes that are being built
-@return bytes from the start of each file */
-[[nodiscard]] uint64_t cache_share_bytes(uint64_t available_bytes,
-                                         size_t n_builders);
+/** How much of the page cache the temporary files of all index builds may take:
+a quarter of the memory that the system could give away, shared by the builds
+that are under way. */
+class Cache_share {
+ public:
+  /** Files for which the share of one index is meant. */
+  static constexpr size_t FILES = 16;
+
+  /** The build of an index begins.
+  @param[in]  available  says how many bytes the system could give away; asked
+                         by the first index only, once it is more than 0 */
+  template <typename Available>
+  void add(Available available) {
+    std::lock_guard<std::mutex> guard(m_mutex);
+    if (m_n_builders++ == 0 || m_available_bytes == 0) {
+      m_available_bytes = available();
+    }
+    share();
+  }
+
+  /** The build of an index has ended. */
+  void remove() {
+    std::lock_guard<std::mutex> guard(m_mutex);
+    --m_n_builders;
+    share();
+  }
+
+  /** @return bytes from the start of each file that may stay cached */
+  [[nodiscard]] uint64_t bytes() const {
+    return m_bytes.load(std::memory_order_relaxed);
+  }
+
+ private:
+  /** Share out; the mutex is held. */
+  void share() {
+    m_bytes.store(m_n_builders == 0
+                      ? 0
+                      : m_available_bytes / 4 / FILES / m_n_builders /
+                            BLOCK_BYTES * BLOCK_BYTES,
+                  std::memory_order_relaxed);
+  }
+
+  /** Protects the members below. */
+  std::mutex m_mutex;
+
+  /** Indexes that are being built. */
+  size_t m_n_builders{};
+
+  /** What the system could give away when the first of them began. */
+  uint64_t m_available_bytes{};
+
+  /** What each file may keep. */
+  std::atomic<uint64_t> m_bytes{};
+};
+
+/** Repeat a system call for as long as a signal interrupts it.
+@param[in]  call  calls it
+@return what it returns */
+template <typename Call>
+[[nodiscard]] auto uninterrupted(Call call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) {
+    result = call();
+  }
+  return result;
+}
 
 /** Count a read of the original code, and say whether the block stays cached.
 @return true if the page cache is to be left alone */
@@ -780,7 +938,7 @@ struct Build_deleter {
 
 using Build_ptr = std::unique_ptr<Build, Build_deleter>;
 
-/** Take down the settings of a build.
+/** Record the settings of a build.
 @param[in]  ctx  DDL context
 @return settings, never nullptr */
 [[nodiscard]] Build_ptr create(Context &ctx);

@@ -13,6 +13,7 @@ innodb_startup_progress_interval. */
 #ifndef srv0progress_h
 #define srv0progress_h
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -24,10 +25,10 @@ innodb_startup_progress_interval. */
 #include "my_inttypes.h"
 
 #include "log0types.h"
+#include "trx0types.h"
 #include "univ.i"
 
 struct log_t;
-struct trx_t;
 
 namespace startup_progress {
 
@@ -40,8 +41,13 @@ constexpr uint DEFAULT_INTERVAL_SEC = 10;
 /** Upper limit of innodb_startup_progress_interval. */
 constexpr uint MAX_INTERVAL_SEC = 3600;
 
-/** What the service manager is asked to wait, beyond the next report, for a
-start that makes progress. Volumes may stall for minutes. */
+/** Most seconds between two looks at whether the start makes progress. The
+service manager hears of it after each: its own limit may be much shorter than
+the interval. */
+constexpr uint LOOK_SEC = 10;
+
+/** What the service manager is asked to wait, beyond the next look, for a start
+that makes progress. Volumes may stall for minutes. */
 constexpr uint GRACE_SEC = 300;
 
 /** What it is asked to wait when InnoDB is ready: the rest of the start does
@@ -152,6 +158,15 @@ inline void set_done(Phase phase, uint64_t done) {
 @param[in]      total  what there is to be done in all */
 void set_total(Phase phase, uint64_t total);
 
+/** @return whether a transaction is one of those that recovery rolls back, and
+not a prepared one, which is rolled back when somebody says so
+@param[in]  is_recovered  whether it is left from before the start
+@param[in]  state         its state */
+[[nodiscard]] constexpr bool is_rolled_back_by_recovery(bool is_recovered,
+                                                        trx_state_t state) {
+  return is_recovered && state == TRX_STATE_ACTIVE;
+}
+
 /** A record of a transaction is about to be rolled back.
 @param[in]  trx  the transaction */
 void step_rollback(const trx_t &trx);
@@ -200,6 +215,52 @@ class Meter {
  private:
   /** Samples, oldest first; begins with a phase of which nothing is done. */
   std::deque<Sample> m_samples{Sample{}};
+};
+
+/** Decides when the reporting thread looks, and what it does then. */
+class Watch {
+ public:
+  /** What to do after a look. */
+  struct Action {
+    /** Whether to write lines. */
+    bool writes;
+    /** Seconds that the service manager is asked to wait; 0 = as configured. */
+    uint extend_sec;
+    /** Seconds since anything was done. */
+    uint stalled_sec;
+    /** Whether there is nothing to report any more. */
+    bool ends;
+  };
+
+  /** Constructor.
+  @param[in]  interval_sec  seconds between lines
+  @param[in]  activity      a number that grows as long as start-up gets on */
+  Watch(uint interval_sec, uint64_t activity)
+      : m_interval_sec(interval_sec),
+        m_left_sec(interval_sec),
+        m_activity(activity) {}
+
+  /** @return seconds until the next look */
+  [[nodiscard]] uint wait_sec() const { return std::min(m_left_sec, LOOK_SEC); }
+
+  /** Look, after that time.
+  @param[in]  activity     number that grows
+  @param[in]  is_starting  whether InnoDB is not ready yet
+  @param[in]  is_busy      whether a phase is under way
+  @return what to do */
+  [[nodiscard]] Action look(uint64_t activity, bool is_starting, bool is_busy);
+
+ private:
+  /** Seconds between lines. */
+  const uint m_interval_sec;
+  /** Seconds until the next lines. */
+  uint m_left_sec;
+  /** The number that grows, at the last look. */
+  uint64_t m_activity;
+  /** Seconds since it has grown. */
+  uint m_stalled_sec{0};
+  /** Looks in a row that found nothing under way. */
+  uint m_n_idle{0};
 };
 
 /** @param[in]  phase  phase that is under way

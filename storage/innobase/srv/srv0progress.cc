@@ -13,15 +13,16 @@ is read. A Scope says which phase its thread is in. What is done in a phase is
 counted by step(), from any thread; nothing else is asked of the code that does
 the work.
 
-A thread looks every innodb_startup_progress_interval seconds. It writes a line
-for each phase that is under way and tells the service manager. So nothing waits
-for a report, and a start that hangs is reported too, with the time since which
+Every innodb_startup_progress_interval seconds a thread writes a line for each
+phase that is under way and tells the service manager. So nothing waits for a
+report, and a start that hangs is reported too, with the time since which
 nothing has moved.
 
-The service manager gets more time only if something has moved since the last
-report: a counter of a phase, the rows that the server has read or written, the
-pages that it has read or written. Before the server is ready all of these come
-to an end when the start hangs, so that its time runs out.
+The thread looks every LOOK_SEC seconds if the interval is longer. The service
+manager gets more time only if something has moved since the last look: a
+counter of a phase, the rows that the server has read or written, the pages that
+it has read or written. Before the server is ready all of these come to an end
+when the start hangs, so that its time runs out.
 
 The lines are written with the level of "ready for connections", which
 log_error_verbosity does not hide. A phase, or a whole start, that took less
@@ -340,21 +341,22 @@ void notify(const std::string &message) {
 /** What the thread does. */
 void report() {
   auto &s = state();
-  const seconds interval{g_interval_sec};
-  auto last_activity = activity();
-  uint stalled_sec = 0;
+  Watch watch{g_interval_sec, activity()};
   std::unique_lock<std::mutex> lock{s.mutex};
 
-  while (!s.changed.wait_for(lock, interval, [&] { return s.must_stop; })) {
-    const auto now_activity = activity();
-    const bool is_stalled = now_activity == last_activity;
-    const bool is_starting = s.is_starting;
+  while (!s.changed.wait_for(lock, seconds{watch.wait_sec()},
+                             [&] { return s.must_stop; })) {
+    const auto is_busy = std::any_of(
+        s.phases.begin(), s.phases.end(),
+        [](const Progress &progress) { return progress.n_running > 0; });
+    const auto action = watch.look(activity(), s.is_starting, is_busy);
     std::vector<std::string> lines;
 
-    stalled_sec = is_stalled ? stalled_sec + g_interval_sec : 0;
-    last_activity = now_activity;
+    if (action.ends) {
+      return;
+    }
 
-    for (size_t no = 0; no < N_PHASES; ++no) {
+    for (size_t no = 0; no < N_PHASES && action.writes; ++no) {
       auto &progress = s.phases[no];
 
       if (progress.n_running > 0) {
@@ -363,26 +365,26 @@ void report() {
 
         progress.meter.add(sample);
         lines.push_back(
-            progress_line(phase, sample, progress.meter, stalled_sec));
+            progress_line(phase, sample, progress.meter, action.stalled_sec));
       }
     }
 
-    if (lines.empty() && is_starting && is_stalled) {
-      lines.push_back(print("Start-up: no progress for %u s", stalled_sec));
+    if (action.writes && lines.empty() && s.is_starting &&
+        action.stalled_sec > 0) {
+      lines.push_back(
+          print("Start-up: no progress for %u s", action.stalled_sec));
     }
 
+    const auto message =
+        s.is_starting
+            ? notification(lines.empty() ? "" : lines.back(), action.extend_sec)
+            : "";
     lock.unlock();
 
     for (const auto &line : lines) {
       Line(true, line);
     }
-    if (is_starting) {
-      notify(notification(lines.empty() ? "" : lines.back(),
-                          is_stalled ? 0 : g_interval_sec + GRACE_SEC));
-    } else if (lines.empty()) {
-      /* Rollback in background was the last, or there was none. */
-      return;
-    }
+    notify(message);
 
     lock.lock();
   }
@@ -475,6 +477,28 @@ double Meter::seconds_left() const {
   }
 
   return static_cast<double>(last.total - last.done) / per_sec;
+}
+
+Watch::Action Watch::look(uint64_t activity, bool is_starting, bool is_busy) {
+  const auto waited_sec = wait_sec();
+  const auto is_stalled = activity == m_activity;
+
+  m_activity = activity;
+  m_stalled_sec = is_stalled ? m_stalled_sec + waited_sec : 0;
+  m_left_sec -= waited_sec;
+
+  const auto writes = m_left_sec == 0;
+
+  if (writes) {
+    m_left_sec = m_interval_sec;
+  }
+
+  /* Between the end of the start and the first transaction of the rollback in
+  background there is a moment in which nothing is under way. */
+  m_n_idle = is_starting || is_busy ? 0 : m_n_idle + 1;
+
+  return {writes, is_starting && !is_stalled ? wait_sec() + GRACE_SEC : 0,
+          m_stalled_sec, m_n_idle > 1};
 }
 
 std::string progress_line(Phase phase, const Sample &sample, const Meter &meter,
@@ -656,7 +680,8 @@ void set_total(Phase phase, uint64_t total) {
 }
 
 void step_rollback(const trx_t &trx) {
-  if (trx.is_recovered) {
+  if (is_rolled_back_by_recovery(trx.is_recovered,
+                                 trx.state.load(std::memory_order_relaxed))) {
     step(Phase::ROLLBACK);
   }
 }
@@ -697,8 +722,10 @@ uint64_t rows_to_undo(bool all) {
 
   trx_sys_mutex_enter();
   for (const auto trx : trx_sys->rw_trx_list) {
-    if (trx->is_recovered && (all || trx->ddl_operation) &&
-        trx->state.load(std::memory_order_relaxed) == TRX_STATE_ACTIVE) {
+    const auto state = trx->state.load(std::memory_order_relaxed);
+
+    if ((all || trx->ddl_operation) &&
+        is_rolled_back_by_recovery(trx->is_recovered, state)) {
       n_rows += trx->undo_no;
     }
   }

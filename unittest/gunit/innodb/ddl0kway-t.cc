@@ -10,9 +10,11 @@ the writer, and that no byte is read twice. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <queue>
 #include <random>
 #include <string>
@@ -134,7 +136,7 @@ class Kway : public ::testing::Test {
     for (size_t i = 0; i < runs.size(); ++i) {
       readers.push_back(std::make_unique<Reader>(&m_files, Framing{}, runs[i],
                                                  &buffer[i * buffer_bytes],
-                                                 buffer_bytes));
+                                                 buffer_bytes, m_row_bytes));
       tree.add(readers.back().get());
     }
     auto err = tree.open();
@@ -142,11 +144,19 @@ class Kway : public ::testing::Test {
       rows.push_back(text_of(tree.top()));
       err = tree.next();
     }
+    m_across_bytes.clear();
+    for (const auto &reader : readers) {
+      m_across_bytes.push_back(reader->across_bytes());
+    }
     return err;
   }
 
   Memory_files m_files;
   Compare m_compare;
+  /** Size of the largest row, as far as the reader is told. */
+  size_t m_row_bytes{};
+  /** Memory that each reader took for rows across two buffers. */
+  std::vector<size_t> m_across_bytes;
 };
 
 TEST_F(Kway, merge_equals_sort_and_reads_each_byte_once) {
@@ -189,6 +199,44 @@ TEST_F(Kway, rows_of_every_size) {
     ASSERT_EQ(rows, read);
     ASSERT_EQ(run.m_end, m_files.m_n_read);
   }
+}
+
+TEST_F(Kway, row_across_two_buffers_takes_its_size) {
+  /* Rows of 7 KiB and less: every second one does not end in its buffer. */
+  std::vector<Sorted_run> runs;
+  std::vector<std::string> all;
+  m_row_bytes = 7168;
+  for (size_t k = 0; k < 8; ++k) {
+    std::vector<std::string> rows;
+    for (size_t n = 0; n < 100; ++n) {
+      rows.push_back(std::string(1000 + (n * 8 + k) % 6166, 'a'));
+    }
+    rows.push_back(std::string(m_row_bytes - 3, 'a'));
+    all.insert(all.end(), rows.begin(), rows.end());
+    runs.push_back(write(rows));
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<std::string> merged;
+  ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged));
+  EXPECT_EQ(all, merged);
+  for (const auto bytes : m_across_bytes) {
+    EXPECT_EQ(m_row_bytes, bytes);
+  }
+
+  /* A row that is larger than said is read all the same. */
+  m_files.m_reads.clear();
+  m_row_bytes = 100;
+  merged.clear();
+  ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged));
+  EXPECT_EQ(all, merged);
+
+  /* Short rows take little. */
+  m_files = {};
+  m_row_bytes = 103;
+  const auto run = write(std::vector<std::string>(1000, std::string(100, 'a')));
+  merged.clear();
+  ASSERT_EQ(DB_END_OF_INDEX, merge({run}, merged));
+  EXPECT_EQ(103U, m_across_bytes[0]);
 }
 
 TEST_F(Kway, run_that_fills_its_blocks) {
@@ -438,6 +486,39 @@ TEST(Kway_plan, small_ios_cost) {
   EXPECT_GT(direct.m_cost_bytes, cached.m_cost_bytes);
 }
 
+/** @return memory that a merge of n runs takes */
+size_t merge_bytes(size_t memory_bytes, size_t n, size_t reader_bytes) {
+  return n * (input_bytes(memory_bytes, n, reader_bytes) + reader_bytes);
+}
+
+TEST(Kway_plan, wide_rows_mean_fewer_runs_at_a_time) {
+  /* 1 MiB, one thread, rows of 7 KiB, a run for each half of the buffer. */
+  Shape shape{};
+  shape.m_n_runs = 560;
+  shape.m_file_bytes = 560 << 19;
+  shape.m_sort_memory_bytes = 1 << 20;
+  shape.m_load_memory_bytes = 1 << 20;
+  shape.m_feeds_load = true;
+  const auto narrow = make_plan(shape);
+  EXPECT_EQ(256U, narrow.m_leave);
+
+  shape.m_reader_bytes = 7168;
+  const auto wide = make_plan(shape);
+  EXPECT_EQ(93U, wide.m_leave);
+  EXPECT_LT(wide.m_fan_in, narrow.m_fan_in);
+  EXPECT_LE(merge_bytes(1 << 20, wide.m_leave, 7168), 1U << 20);
+  EXPECT_LE(merge_bytes((1 << 20) - output_bytes(1 << 20), wide.m_fan_in, 7168),
+            (1U << 20) - output_bytes(1 << 20));
+
+  /* Two at a time always, however wide the rows are. */
+  shape.m_reader_bytes = MAX_ROW_BYTES;
+  shape.m_sort_memory_bytes = 49152;
+  shape.m_load_memory_bytes = 49152;
+  EXPECT_EQ(2U, make_plan(shape).m_fan_in);
+  EXPECT_EQ(1U, make_plan(shape).m_leave);
+  EXPECT_EQ(BLOCK_BYTES, input_bytes(49152, 2, MAX_ROW_BYTES));
+}
+
 TEST(Kway_plan, limits_hold_for_all_shapes) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
@@ -447,6 +528,7 @@ TEST(Kway_plan, limits_hold_for_all_shapes) {
     shape.m_file_bytes = shape.m_n_runs * 20480;
     shape.m_sort_memory_bytes = 49152U << random() % 12;
     shape.m_load_memory_bytes = 49152U << random() % 12;
+    shape.m_reader_bytes = random() % 2 == 0 ? 0 : random() % 16384;
     shape.m_ways = random() % 2 == 0 ? 0 : 2 + random() % 511;
     shape.m_feeds_load = random() % 2 == 0;
     shape.m_is_direct = random() % 2 == 0;
@@ -460,105 +542,129 @@ TEST(Kway_plan, limits_hold_for_all_shapes) {
       ASSERT_LE(plan.m_leave, shape.m_ways);
     }
     if (plan.m_fan_in > 2) {
-      ASSERT_LE(plan.m_fan_in *
-                        input_bytes(shape.m_sort_memory_bytes -
-                                        output_bytes(shape.m_sort_memory_bytes),
-                                    plan.m_fan_in) +
+      ASSERT_LE(merge_bytes(shape.m_sort_memory_bytes -
+                                output_bytes(shape.m_sort_memory_bytes),
+                            plan.m_fan_in, shape.m_reader_bytes) +
                     output_bytes(shape.m_sort_memory_bytes),
                 shape.m_sort_memory_bytes);
     }
     if (plan.m_leave > 1) {
-      ASSERT_LE(plan.m_leave * shape.m_n_files * BLOCK_BYTES,
-                shape.m_load_memory_bytes);
+      ASSERT_LE(
+          merge_bytes(shape.m_load_memory_bytes, plan.m_leave * shape.m_n_files,
+                      shape.m_reader_bytes),
+          shape.m_load_memory_bytes);
     }
     simulate(shape.m_n_runs, plan);
   }
 }
 
-/** Rows of several buffers through a pool.
-@return least bytes of a run of each buffer */
-std::vector<size_t> fill(Pool &pool, const std::vector<size_t> &row_bytes,
-                         size_t limit_bytes, size_t n_rows) {
-  std::vector<size_t> used(row_bytes.size());
-  std::vector<size_t> least(row_bytes.size(), SIZE_MAX);
-  size_t total = 0;
+/** Sort buffers that share a pool as those of an index build do. */
+class Buffers {
+ public:
+  Buffers(size_t n, size_t limit_bytes)
+      : m_limit_bytes(limit_bytes),
+        m_pool(n, limit_bytes),
+        m_used(n),
+        m_runs(n) {}
 
-  for (size_t row = 0; row < n_rows; ++row) {
-    for (size_t i = 0; i < used.size(); ++i) {
-      if (!pool.may_grow(i, used[i], row_bytes[i])) {
-        EXPECT_GT(used[i], 0U);
-        least[i] = std::min(least[i], used[i]);
-        total -= used[i];
-        used[i] = 0;
-        EXPECT_TRUE(pool.may_grow(i, 0, row_bytes[i]));
+  /** Add a row; whatever is the largest is written until there is room. */
+  void add(size_t buffer, size_t n_bytes) {
+    while (m_pool.is_full(n_bytes)) {
+      const auto largest = m_pool.largest();
+      if (m_used[largest] == 0) {
+        /* A row that is larger than all of the memory. */
+        break;
       }
-      used[i] += row_bytes[i];
-      total += row_bytes[i];
-      EXPECT_LE(total, limit_bytes);
+      m_runs[largest].push_back(m_used[largest]);
+      m_used[largest] = 0;
+      m_pool.set_used(largest, 0);
     }
+    m_used[buffer] += n_bytes;
+    m_pool.set_used(buffer, m_used[buffer]);
+    EXPECT_LE(std::accumulate(m_used.begin(), m_used.end(), size_t{0}),
+              std::max(m_limit_bytes, n_bytes));
   }
-  return least;
-}
+
+  /** @return bytes of the runs of a buffer */
+  [[nodiscard]] const std::vector<size_t> &runs(size_t buffer) const {
+    return m_runs[buffer];
+  }
+
+  /** @return bytes of its shortest run */
+  [[nodiscard]] size_t shortest(size_t buffer) const {
+    return *std::min_element(m_runs[buffer].begin(), m_runs[buffer].end());
+  }
+
+ private:
+  size_t m_limit_bytes;
+  Pool m_pool;
+  std::vector<size_t> m_used;
+  std::vector<std::vector<size_t>> m_runs;
+};
 
 TEST(Kway_pool, runs_are_longer_than_equal_shares) {
   const size_t limit = 1 << 20;
   for (size_t n : {2, 5, 16}) {
-    Pool pool(n, limit);
-    const auto least = fill(pool, std::vector<size_t>(n, 150), limit, 200000);
-    for (size_t i = 0; i < n; ++i) {
-      /* All but the first round, in which all buffers are equally full. */
-      EXPECT_GE(least[i], limit / n * 9 / 10) << n;
-    }
-    /* At last the buffers are of all sizes up to twice the share. */
-    Pool late(n, limit);
-    std::vector<size_t> used(n);
-    std::vector<size_t> last(n);
+    Buffers buffers(n, limit);
     for (size_t row = 0; row < 200000; ++row) {
       for (size_t i = 0; i < n; ++i) {
-        if (!late.may_grow(i, used[i], 150)) {
-          last[i] = used[i];
-          used[i] = 0;
-        }
-        used[i] += 150;
+        buffers.add(i, 150);
       }
     }
     for (size_t i = 0; i < n; ++i) {
-      EXPECT_GE(last[i], limit / (n + 1) * 17 / 10) << n;
+      /* In the first round all buffers are equally full. At last they are of
+      all sizes up to twice the share. */
+      EXPECT_GE(buffers.shortest(i), limit / n * 9 / 10) << n;
+      EXPECT_GE(buffers.runs(i).back(), limit / (n + 1) * 18 / 10) << n;
     }
   }
 }
 
 TEST(Kway_pool, small_keys_hold_little) {
   const size_t limit = 1 << 20;
-  Pool pool(3, limit);
-  const auto least = fill(pool, {50, 100, 1500}, limit, 200000);
+  Buffers buffers(3, limit);
+  for (size_t row = 0; row < 200000; ++row) {
+    buffers.add(0, 50);
+    buffers.add(1, 100);
+    buffers.add(2, 1500);
+  }
   /* The large ones are written often, the small ones seldom, all as long. */
-  for (const auto bytes : least) {
-    EXPECT_GE(bytes, limit / 4);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_GE(buffers.shortest(i), limit / 4);
+  }
+}
+
+TEST(Kway_pool, index_that_gets_no_more_rows) {
+  /* One index fills all of the memory and then gets no row. It is written once;
+  the runs of the others are as long as if it were not there. */
+  const size_t limit = 1 << 20;
+  Buffers buffers(4, limit);
+  Buffers alone(3, limit);
+  for (size_t row = 0; row < limit / 100; ++row) {
+    buffers.add(0, 100);
+  }
+  ASSERT_TRUE(buffers.runs(0).empty());
+  for (size_t row = 0; row < 100000; ++row) {
+    for (size_t i = 0; i < 3; ++i) {
+      buffers.add(1 + i, 150);
+      alone.add(i, 150);
+    }
+  }
+  EXPECT_EQ(1U, buffers.runs(0).size());
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(alone.runs(i), buffers.runs(1 + i));
   }
 }
 
 TEST(Kway_pool, rows_as_large_as_the_memory) {
   /* A buffer that is empty takes one row whatever its size. */
-  const size_t limit = 32768;
-  Pool pool(4, limit);
-  std::vector<size_t> used(4);
+  Buffers buffers(4, 8192);
   std::mt19937 random(3);
-  size_t total = 0;
   for (int i = 0; i < 100000; ++i) {
-    const auto b = random() % 4;
-    const size_t n = 1 + random() % 9000;
-    if (!pool.may_grow(b, used[b], n)) {
-      total -= used[b];
-      used[b] = 0;
-      std::ignore = pool.may_grow(b, 0, n);
-    } else {
-      ASSERT_LE(total + n, limit);
-    }
-    used[b] += n;
-    total += n;
-    /* Only rows in otherwise empty buffers go beyond. */
-    ASSERT_LE(total, limit + 4 * 9000);
+    buffers.add(random() % 4, 1 + random() % 9000);
+  }
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_GT(buffers.runs(i).size(), 1000U);
   }
 }
 
@@ -598,7 +704,7 @@ TEST_F(Kway, recorder_notices_a_second_reading) {
   for (const auto is_once : {true, false}) {
     m_files.m_reads.clear();
     Run_reader<Recording, Framing> reader(&io, Framing{}, run, buffer.data(),
-                                          buffer.size());
+                                          buffer.size(), 4);
     auto err = DB_SUCCESS;
     while (err == DB_SUCCESS) {
       err = reader.next();
@@ -610,7 +716,8 @@ TEST_F(Kway, recorder_notices_a_second_reading) {
 }
 
 TEST(Kway_progress, all_indexes_count_together) {
-  Progress progress;
+  const auto shared = std::make_shared<Progress>();
+  auto &progress = *shared;
   Progress_part a;
   Progress_part b;
   Progress_part none;
@@ -622,8 +729,8 @@ TEST(Kway_progress, all_indexes_count_together) {
   EXPECT_FALSE(none.report(n, true));
   EXPECT_EQ(1000U, n);
 
-  a.join(&progress);
-  b.join(&progress);
+  a.join(shared);
+  b.join(shared);
   a.expect(2000);
   b.expect(1000);
   EXPECT_EQ(3000U, progress.expected());
@@ -651,11 +758,133 @@ TEST(Kway_progress, all_indexes_count_together) {
   EXPECT_EQ(3400U + Progress_part::ROWS - 1, progress.done());
 }
 
+TEST(Kway_progress, pages_stand_for_their_rows) {
+  const auto progress = std::make_shared<Progress>();
+  Progress_part pages;
+  Progress_part a;
+  Progress_part b;
+
+  EXPECT_FALSE(a.written(1));
+  pages.join_pages(progress);
+  a.join(progress);
+  b.join(progress);
+
+  /* Scan, load and write 1000 rows for each of two indexes. */
+  for (auto part : {&a, &b}) {
+    part->expect(2000);
+    part->expect_pages(1000, 0);
+  }
+  EXPECT_EQ(6000U, progress->expected());
+
+  /* The pages of one are known, and half of them written early. */
+  a.expect_pages(1000, 20);
+  EXPECT_EQ(6000U, progress->expected());
+  EXPECT_TRUE(pages.written(10));
+  EXPECT_EQ(500U, progress->done());
+
+  /* The scan has shown that there are 1200 rows in each. */
+  for (auto part : {&a, &b}) {
+    part->done(1200);
+    part->expect(1200);
+    part->expect_pages(1200, 30);
+  }
+  EXPECT_EQ(7200U, progress->expected());
+  EXPECT_EQ(2400U + 400, progress->done());
+
+  /* All is loaded, so that only pages are left: that is not all. */
+  a.done(1200);
+  b.done(1200);
+  EXPECT_EQ(4800U + 400, progress->done());
+
+  EXPECT_TRUE(pages.written(40));
+  EXPECT_EQ(4800U + 2000, progress->done());
+
+  /* More pages than expected are not more than all. */
+  EXPECT_TRUE(pages.written(40));
+  EXPECT_EQ(7200U, progress->done());
+  EXPECT_EQ(7200U, progress->expected());
+
+  /* An estimate that grows takes nothing back. */
+  b.expect_pages(1200, 90);
+  EXPECT_EQ(7200U, progress->done());
+}
+
+TEST(Kway_progress, all_is_done_at_the_end) {
+  const auto progress = std::make_shared<Progress>();
+  Progress_part pages;
+  Progress_part a;
+
+  pages.join_pages(progress);
+  a.join(progress);
+  a.expect(100);
+  a.expect_pages(50, 10);
+  a.done(90);
+  EXPECT_EQ(90U, progress->done());
+  progress->finish();
+  EXPECT_EQ(150U, progress->done());
+  EXPECT_EQ(150U, progress->expected());
+
+  /* What comes later is not part of it. */
+  EXPECT_FALSE(pages.written(1));
+  EXPECT_FALSE(pages.enter(nullptr));
+  a.done(1000);
+  EXPECT_EQ(150U, progress->done());
+}
+
+TEST(Kway_progress, leaf_pages) {
+  EXPECT_EQ(1U, leaf_pages(0, 16384));
+  EXPECT_EQ(1U, leaf_pages(15359, 16384));
+  EXPECT_EQ(11U, leaf_pages(153600, 16384));
+}
+
 TEST(Kway_cache, share) {
-  EXPECT_EQ(0U, cache_share_bytes(0, 1));
-  EXPECT_EQ(64U << 20, cache_share_bytes(4ULL << 30, 1));
-  EXPECT_EQ(16U << 20, cache_share_bytes(4ULL << 30, 4));
-  EXPECT_EQ(0U, cache_share_bytes(4ULL << 30, 3) % BLOCK_BYTES);
+  Cache_share share;
+  size_t n_asked = 0;
+  const auto available = [&] {
+    ++n_asked;
+    return 4ULL << 30;
+  };
+
+  EXPECT_EQ(0U, share.bytes());
+  share.add(available);
+  EXPECT_EQ(64U << 20, share.bytes());
+  share.add(available);
+  share.add(available);
+  EXPECT_EQ(0U, share.bytes() % BLOCK_BYTES);
+  share.add(available);
+  EXPECT_EQ(16U << 20, share.bytes());
+
+  /* Those that go on get what others leave. */
+  for (int i = 0; i < 3; ++i) {
+    share.remove();
+  }
+  EXPECT_EQ(64U << 20, share.bytes());
+  EXPECT_EQ(1U, n_asked);
+  share.remove();
+  EXPECT_EQ(0U, share.bytes());
+
+  /* The system is asked again by the next build, and as long as nothing is to
+  be cached. */
+  share.add([] { return 0; });
+  EXPECT_EQ(0U, share.bytes());
+  share.add(available);
+  EXPECT_EQ(32U << 20, share.bytes());
+}
+
+TEST(Kway_io, interrupted_call_is_repeated) {
+  int n_calls = 0;
+  EXPECT_EQ(0, uninterrupted([&] {
+              errno = EINTR;
+              return ++n_calls < 3 ? -1 : 0;
+            }));
+  EXPECT_EQ(3, n_calls);
+
+  EXPECT_EQ(-1, uninterrupted([&] {
+    ++n_calls;
+    errno = EOPNOTSUPP;
+    return -1;
+  }));
+  EXPECT_EQ(4, n_calls);
 }
 
 }  // namespace innodb_ddl0kway_unittest

@@ -179,6 +179,78 @@ TEST(srv0progress, notification) {
   EXPECT_EQ("EXTEND_TIMEOUT_USEC=7200000000\n", notification("", 7200));
 }
 
+TEST(srv0progress, watch_writes_each_interval) {
+  for (const uint interval : {1U, 3U, 10U, 25U, 60U}) {
+    Watch watch{interval, 0};
+    uint elapsed = 0;
+    uint n_written = 0;
+
+    while (elapsed < 10 * interval) {
+      ASSERT_GT(watch.wait_sec(), 0U);
+      ASSERT_LE(watch.wait_sec(), LOOK_SEC);
+      elapsed += watch.wait_sec();
+      if (watch.look(elapsed, true, true).writes) {
+        ++n_written;
+        EXPECT_EQ(n_written * interval, elapsed) << interval;
+      }
+    }
+    EXPECT_EQ(10U, n_written) << interval;
+  }
+}
+
+TEST(srv0progress, watch_asks_for_time_whatever_the_interval) {
+  /* A start that gets on, under a manager that waits for 90 s. */
+  Watch watch{MAX_INTERVAL_SEC, 0};
+  uint deadline = 90;
+  uint elapsed = 0;
+
+  while (elapsed < 4000) {
+    elapsed += watch.wait_sec();
+    ASSERT_LT(elapsed, deadline);
+    const auto action = watch.look(elapsed, true, true);
+    EXPECT_EQ(0U, action.stalled_sec);
+    deadline = std::max(deadline, elapsed + action.extend_sec);
+    /* Until after the next look, and the grace. */
+    EXPECT_EQ(watch.wait_sec() + GRACE_SEC, action.extend_sec);
+  }
+
+  /* It hangs: no more time. */
+  const auto activity = elapsed;
+  for (uint stalled = LOOK_SEC; stalled < 1000; stalled += LOOK_SEC) {
+    ASSERT_EQ(LOOK_SEC, watch.wait_sec());
+    const auto action = watch.look(activity, true, true);
+    EXPECT_EQ(0U, action.extend_sec);
+    EXPECT_EQ(stalled, action.stalled_sec);
+    EXPECT_FALSE(action.ends);
+  }
+
+  /* It gets on; it is ready. */
+  EXPECT_EQ(LOOK_SEC + GRACE_SEC, watch.look(5000, true, true).extend_sec);
+  EXPECT_EQ(0U, watch.look(5001, false, true).extend_sec);
+}
+
+TEST(srv0progress, watch_ends_when_nothing_is_left) {
+  Watch watch{1, 0};
+
+  /* A start in which no phase is under way. */
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(watch.look(0, true, false).ends);
+  }
+  /* It is ready, and the rollback in background has not begun yet. */
+  EXPECT_FALSE(watch.look(0, false, false).ends);
+  EXPECT_FALSE(watch.look(0, false, true).ends);
+  EXPECT_FALSE(watch.look(0, false, true).ends);
+  EXPECT_FALSE(watch.look(0, false, false).ends);
+  EXPECT_TRUE(watch.look(0, false, false).ends);
+}
+
+TEST(srv0progress, rollback_counts_what_recovery_rolls_back) {
+  EXPECT_TRUE(is_rolled_back_by_recovery(true, TRX_STATE_ACTIVE));
+  EXPECT_FALSE(is_rolled_back_by_recovery(false, TRX_STATE_ACTIVE));
+  /* By XA ROLLBACK, or by the recovery of the binary log. */
+  EXPECT_FALSE(is_rolled_back_by_recovery(true, TRX_STATE_PREPARED));
+}
+
 TEST(srv0progress, inner_phase_pauses_outer) {
   const auto outer = usec(Phase::REDO_SCAN);
   const auto inner = usec(Phase::REDO_APPLY);
