@@ -2,18 +2,29 @@
 """python -m differential: run random states, by seed."""
 
 import argparse
+import contextlib
 import json
+import queue
+import resource
 import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 
-from differential.server import Binary, find_stock, with_keyring
-from differential.states import make_base, run_state
+from differential.canary import (CANARIES, MAX_STATES, Canary, CanaryError, check_mark, compile_library, is_found,
+                                 with_canary)
+from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
+from differential.mutations import MUTATIONS
+from differential.report import Report
+from differential.server import Binary, find_stock, has_strace, with_keyring
+from differential.states import ServerFault, Setting, make_base, run_state, trusted_in_base
 
 
-def main() -> int:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="differential", description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="build directory with the server")
     parser.add_argument("--stock", type=Path, help="root directory with the stock server")
@@ -21,73 +32,233 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--states", type=int, default=20, help="how many")
     parser.add_argument("--seconds", type=float, default=0, help="begin no state after this time; 0 = no limit")
-    parser.add_argument("--jobs", type=int, default=4, help="states at a time")
+    parser.add_argument("--canaries", metavar="NAMES", default="all",
+                        help="all, none, or which ones with commas between them: " + ", ".join(CANARIES))
+    parser.add_argument("--kinds", metavar="NAMES", default="",
+                        help="draw changes from these only: " + ", ".join(MUTATIONS))
+    parser.add_argument("--jobs", type=int, default=5, help="states at a time")
+    parser.add_argument("--filesystem", choices=KINDS, help="make the states on such a file system, in a file; as root")
     parser.add_argument("--keep", action="store_true", help="keep the data of states with a difference")
-    parser.add_argument("--json", type=Path, help="where to write one line a state")
+    parser.add_argument("--json", type=Path, help="where to write the report")
+    parser.add_argument("--lines", type=Path, help="where to write one line of JSON a state")
     arguments = parser.parse_args()
+    names = {"all": list(CANARIES), "none": []}.get(arguments.canaries, arguments.canaries.split(","))
+    if unknown := set(names) - set(CANARIES):
+        parser.error(f"there is no canary {', '.join(sorted(unknown))}")
+    arguments.canaries = names
+    arguments.kinds = tuple(filter(None, arguments.kinds.split(",")))
+    if unknown := set(arguments.kinds) - set(MUTATIONS):
+        parser.error(f"there is no change {', '.join(sorted(unknown))}")
+    if arguments.stock and find_stock(arguments.stock.resolve()) is None:
+        parser.error(f"there is no stock server below {arguments.stock}")
+    return arguments
 
-    bin_dir = arguments.build.resolve() / "runtime_output_directory"
-    common = [f"--lc-messages-dir={arguments.build.resolve()}/share", f"--basedir={arguments.build.resolve()}",
-              f"--plugin-dir={arguments.build.resolve()}/plugin_output_directory"]
-    subjects = {
-        "on": Binary("on", [str(bin_dir / "mysqld")], [*common, "--innodb-tablespace-map=ON"]),
-        "off": Binary("off", [str(bin_dir / "mysqld")], [*common, "--innodb-tablespace-map=OFF"]),
-    }
-    if arguments.stock:
-        stock = find_stock(arguments.stock.resolve())
-        if stock is None:
-            parser.error(f"there is no stock server below {arguments.stock}")
-        subjects["stock"] = stock
 
-    work = arguments.work.resolve()
-    work.mkdir(parents=True, exist_ok=True)
-    keyed = {
-        name: with_keyring(subjects[name], work / "keyed", arguments.build.resolve() / "plugin_output_directory")
-        for name in ("on", "off")
-    }
-    with_keys = {name: binary for name, binary in keyed.items() if binary is not None}
-    base = work / "base"
-    make_base(subjects["off"], bin_dir / "mysql", base)
+class Places:
+    """Directories for states, one for each job; each on a file system of its own if that is asked for."""
 
+    def __init__(self, work: Path, kind: str | None, jobs: int, keep: bool):
+        self.free: queue.SimpleQueue[tuple[Path, FileSystem | None]] = queue.SimpleQueue()
+        self.stack = contextlib.ExitStack()
+        if kind is not None:
+            check(kind)
+            own_namespace()
+        for number in range(jobs):
+            if kind is None:
+                self.free.put((work, None))
+                continue
+            file_system = FileSystem(kind, work / f"f{number}")
+            self.stack.callback(file_system.close, keep)
+            self.free.put((file_system.place, file_system))
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[tuple[Path, FileSystem | None]]:
+        """A directory that no other job uses meanwhile, and its file system."""
+        found = self.free.get()
+        try:
+            yield found
+        finally:
+            self.free.put(found)
+
+
+class Settings:
+    """Makes the settings of states: which servers, from which data directory."""
+
+    def __init__(self, build: Path, stock: Path | None, work: Path):
+        bin_dir = build / "runtime_output_directory"
+        common = [f"--lc-messages-dir={build}/share", f"--basedir={build}",
+                  f"--plugin-dir={build}/plugin_output_directory"]
+        self.client = bin_dir / "mysql"
+        self.work = work
+        # In a directory of its own: beside it would be read what other tests put there, as mysqld.my.
+        mysqld = work / "mysqld"
+        shutil.copy2(bin_dir / "mysqld", mysqld)
+        self.subjects = {
+            "on": Binary("on", [str(mysqld)], [*common, "--innodb-tablespace-map=ON"]),
+            "off": Binary("off", [str(mysqld)], [*common, "--innodb-tablespace-map=OFF"]),
+        }
+        if stock and (binary := find_stock(stock)):
+            self.subjects["stock"] = binary
+        keyed = {name: with_keyring(self.subjects[name], work / "keyed", build / "plugin_output_directory")
+                 for name in ("on", "off")}
+        self.with_keys = {name: binary for name, binary in keyed.items() if binary is not None}
+        self.n_trusted_in_base = 0
+        # By the value of lower_case_table_names.
+        self.bases: dict[int, Path] = {}
+        for value in (0, 1):
+            self.bases[value] = work / f"base{value}"
+            make_base(self.subjects["off"], self.client, self.bases[value], [f"--lower-case-table-names={value}"])
+        tried = work / "tried"
+        self.n_trusted_in_base = trusted_in_base(self.subjects["on"], self.client, self.bases[0], tried,
+                                                 ["--lower-case-table-names=0"])
+        shutil.rmtree(tried)
+
+    def plain(self, workdir: Path, lower_case: int = 0) -> Setting:
+        """A state without encrypted tablespaces."""
+        return Setting(workdir, self.bases[lower_case], self.client, self.subjects,
+                       [f"--lower-case-table-names={lower_case}"], n_trusted_in_base=self.n_trusted_in_base)
+
+    def of(self, workdir: Path, seed: int) -> Setting:
+        """Every fifth state has encrypted tablespaces, every eleventh names in lower case."""
+        setting = self.plain(workdir, int(seed % 11 == 0))
+        if self.with_keys and seed % 5 == 0:
+            setting = replace(setting, subjects=self.with_keys, is_encrypted=True)
+        return setting
+
+    def remove(self) -> None:
+        for directory in (*self.bases.values(), self.work / "keyed"):
+            shutil.rmtree(directory, ignore_errors=True)
+        (self.work / "mysqld").unlink(missing_ok=True)
+
+
+def find_canaries(arguments: argparse.Namespace, settings: Settings, places: Places, report: Report) -> None:
+    """Break the server in each of the ways, and count the states until the comparison notices.
+
+    It has to notice the state each time, and what the broken server did has to be in its log. A state in which the
+    server without the fault that counts differs as well is no find, and a difference if nothing else was broken.
+    """
+    names, seed = arguments.canaries, arguments.seed
+    library = compile_library(settings.work / "canary.so")
+    counts = dict.fromkeys(names, 0)
+    # The last error of a state, by canary: a broken server may do what stops the making of a state.
+    errors: dict[str, str] = {}
+    for name in names:
+        (settings.work / f"mark-{name}").unlink(missing_ok=True)
+    report.canaries = dict.fromkeys(names)
+    lock = threading.Lock()
+
+    def show(name: str, number: int, canary: Canary) -> dict[str, object]:
+        with places.place() as (place, _):
+            setting = with_canary(settings.plain(place / f"{name}{number}"), canary, library,
+                                  settings.work / f"mark-{name}")
+            state = run_state(seed + number, setting)
+            shutil.rmtree(setting.workdir, ignore_errors=True)
+        if state["error"]:
+            errors[name] = f"seed {seed + number}: {state['error']}"
+        return state
+
+    def one(name: str, number: int) -> None:
+        if report.canaries[name] is not None:
+            return
+        canary = CANARIES[name]
+        state = show(name, number, canary)
+        with lock:
+            counts[name] += 1
+            needed = counts[name]
+
+        # Once more, so that nothing is found by chance.
+        if report.canaries[name] is not None or not (is_found(canary, state)
+                                                     and is_found(canary, show(name, number, canary))):
+            return
+        control = show(name, number, replace(canary, faults=canary.helpers))
+        with lock:
+            if control["difference"] and canary.helpers:
+                return  # It may have been these.
+            if control["difference"]:
+                report.differences += 1
+                print(f"control of the canary {name}, seed {seed + number}:", *control["trace"],
+                      control["difference"], sep="\n", flush=True)
+            elif report.canaries[name] is None:
+                report.canaries[name] = needed
+                print(f"canary {name}: state {needed}, {state['mutations']}: {state['difference'][:200]}", flush=True)
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for task in [pool.submit(one, name, number) for number in range(MAX_STATES) for name in names]:
+            task.result()
+    for name in names:
+        if report.canaries[name] is None and name in errors:
+            print(f"canary {name}: {errors[name]}", flush=True)
+        check_mark(name, CANARIES[name], settings.work / f"mark-{name}")
+
+
+def show_states(arguments: argparse.Namespace, settings: Settings, places: Places, report: Report) -> None:
+    """Make states from seeds one after the other, and compare the servers on each."""
     begin = time.monotonic()
-    counts = {"states": 0, "refused": 0, "in place": 0, "in part left to chance": 0, "run again": 0, "encrypted": 0,
-              "with a mount": 0, "dictionary not read": 0, "differences": 0}
 
     def one(seed: int) -> dict[str, object] | None:
         if arguments.seconds and time.monotonic() - begin > arguments.seconds:
             return None
-        directory = work / f"w{seed}"
-        report = run_state(seed, directory, base, bin_dir / "mysql", subjects, with_keys)
-        if not (arguments.keep and report["difference"]):
-            shutil.rmtree(directory, ignore_errors=True)
-        return report
+        with places.place() as (place, file_system):
+            setting = replace(settings.of(place / f"w{seed}", seed), kinds=arguments.kinds)
+            if file_system is not None and file_system.can_change_device:
+                setting = replace(setting, change_device=file_system.change_device)
+            state = run_state(seed, setting)
+            if not (arguments.keep and state["difference"]):
+                shutil.rmtree(setting.workdir, ignore_errors=True)
+        return state
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
         seeds = range(arguments.seed, arguments.seed + arguments.states)
-        for future in as_completed(pool.submit(one, seed) for seed in seeds):
-            report = future.result()
-            if report is None:
+        for future in as_completed([pool.submit(one, seed) for seed in seeds]):
+            state = future.result()
+            if state is None:
                 continue
-            counts["states"] += 1
-            counts["refused"] += report.get("starts") is False
-            counts["encrypted"] += bool(report["encrypted"])
-            counts["with a mount"] += bool(report["mounted"])
-            counts["in place"] += bool(report["in_place"])
-            counts["in part left to chance"] += report.get("short_read", False)
-            counts["run again"] += report.get("runs", 1) > 1
-            counts["dictionary not read"] += "lazy" in report.get("reads", [])
-            if report["difference"]:
-                counts["differences"] += 1
-                print(f"seed {report['seed']}:", *report["trace"], report["difference"], sep="\n", flush=True)
-            if arguments.json:
-                with arguments.json.open("a") as out:
-                    out.write(json.dumps(report) + "\n")
+            report.add(state)
+            if state["difference"]:
+                print(f"seed {state['seed']}:", *state["trace"], state["difference"], sep="\n", flush=True)
+            if arguments.lines:
+                with arguments.lines.open("a") as out:
+                    out.write(json.dumps(state) + "\n")
 
-    for directory in (base, work / "keyed"):
-        shutil.rmtree(directory, ignore_errors=True)
-    print(", ".join(f"{name}: {number}" for name, number in counts.items()),
-          f"servers: {' '.join(subjects)}, seeds from {arguments.seed}, {time.monotonic() - begin:.0f} s", sep="; ")
-    return 1 if counts["differences"] or not counts["states"] else 0
+
+def main() -> int:
+    arguments = parse()
+    work = arguments.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    report = Report()
+    if not has_strace():
+        print("failed: kills at a system call need strace, and root")
+        return 1
+    try:
+        settings = Settings(arguments.build.resolve(), arguments.stock and arguments.stock.resolve(), work)
+    except ServerFault as error:
+        print(f"failed: {error}")
+        return 1
+    try:
+        places = Places(work, arguments.filesystem, arguments.jobs, arguments.keep)
+        with places.stack:
+            show_states(arguments, settings, places, report)
+            find_canaries(arguments, settings, places, report)
+    except (CanaryError, FileSystemError) as error:
+        print(f"failed: {error}")
+        return 1
+    finally:
+        settings.remove()
+
+    for line in report.lines():
+        print(line)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"servers: {' '.join(settings.subjects)}; seeds from {arguments.seed}; "
+          f"{arguments.filesystem or 'the file system of the directory'}; {time.monotonic() - begin:.0f} s, "
+          f"{used.ru_utime + used.ru_stime:.0f} s of CPU")
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
+    problems = report.problems()
+    for problem in problems:
+        print(f"failed: {problem}")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Random states of a data directory, each from a seed, and what servers make of them."""
+"""Random states of a data directory, each from a seed, shown to several servers."""
+
+from __future__ import annotations
 
 import os
 import random
@@ -7,38 +9,47 @@ import shutil
 import signal
 import subprocess
 import time
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from differential.server import (NO_ANSWER, Binary, Server, can_mount, configure_keyring, copy, has_strace,
-                                 initialise)
+from differential.mutations import BY_SERVERS, MAX_DEPTH, MUTATIONS, NO_FILES, WEIGHTS
+from differential.outcome import MAX_RUNS, Outcome, ask, difference, read_start
+from differential.server import (Binary, Server, can_mount, configure_keyring, copy, has_strace, initialise)
+from differential.statements import SCHEMAS, Statements, is_table
 
-SCHEMAS = ["a", "b", "c"]
+# MySQL dies of these whatever the map does.
+OWN_DEATHS = (
+    "pars0pars.cc:sym_node->table != nullptr",  # statements on a full-text table whose file was imported
+)
 # Longer than the map's thread waits after DDL, and than a directory is too young to be trusted.
 SETTLE_SEC = 6.5
-# So often a server without the map may run to do what the one with the map did.
-MAX_RUNS = 5
-ROW_FORMATS = ["", "", "", " ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4", " ROW_FORMAT=REDUNDANT"]
+MAP = "#innodb_tablespace_map"
+# Ends in which a server takes its time.
+STOPS = ("stop", "no redo")
+KILLS = ["openat", "pwrite64", "fsync", "rename", "directory"]
+# Another file stands at the path of a table. The thread that loads the buffer pool may be the first to open it: then
+# MySQL ends with a fatal error, otherwise not.
+OTHER_FILE = {"used_inode", "swap", "move", "rename", "old", "schema_rename", "there_and_back", "rename_back",
+              "in_place_swap", "in_place_old", "in_place_short", "short", "mount"}
+# Mutations are drawn so often until one finds something to change.
+MAX_TRIES = 4
+NO_BINLOG = ["--skip-log-bin"]
+TEMP_PATHS = ("ibtmp1:12M:autoextend", "other:12M:autoextend")
 
 
-@dataclass
-class Outcome:
-    """What one server made of a state, in two runs."""
-
-    facts: dict[str, object] = field(default_factory=dict)
-    # Whether the dictionary was read in full, for each run; not compared.
-    states: list[str] = field(default_factory=list)
-    # The turn in which it read a file that is too short. MySQL does so if it made the object of a table without a look
-    # at the file; an error number from before decides then whether it reads again without end, or asserts.
-    short_read_in: int | None = None
-
-
-def make_base(binary: Binary, client: Path, home: Path) -> None:
+def make_base(binary: Binary, client: Path, home: Path, options: list[str]) -> None:
     """A data directory with three schemas, one of them behind a symbolic link."""
-    initialise(binary, home)
+    initialise(binary, home, options)
     for name in ("ext1", "ext2", "link"):
         (home / name).mkdir()
-    server = Server(binary, home, client, [])
+    (home / "by_link").symlink_to("ext2")
+    deepest = home / "ext1/deep"
+    for level in range(MAX_DEPTH + 2):
+        deepest = deepest / f"d{level}"
+    deepest.mkdir(parents=True)
+    server = Server(binary, home, client, ["--skip-log-bin", *options])
     if not server.wait_ready():
         raise RuntimeError(f"cannot start: {server.log}")
     server.sql("".join(f"CREATE DATABASE {name};" for name in SCHEMAS))
@@ -47,176 +58,240 @@ def make_base(binary: Binary, client: Path, home: Path) -> None:
     (home / "data/c").symlink_to("../link/c")
 
 
+class ServerFault(Exception):
+    """A server did, while a state was made, what no server may do."""
+
+
+def trusted_in_base(binary: Binary, client: Path, base: Path, home: Path, options: list[str]) -> int:
+    """How many files a start trusts where nobody has made a table. ServerFault if it does not use the map at all."""
+    copy(base, home)
+    log = ""
+    for _ in range(2):
+        directories = f"--innodb-directories={home}/ext1;{home}/ext2"
+        server = Server(binary, home, client, ["--skip-log-bin", directories, *options])
+        if not server.wait_ready():
+            raise ServerFault(f"cannot start: {server.read_log()}")
+        log = server.read_log()
+        time.sleep(SETTLE_SEC)
+        server.stop()
+    start = read_start(log)
+    if not start.is_used:
+        raise ServerFault(f"a server does not use the map of its own data directory: {start.why_not}")
+    return start.trusted
+
+
+@dataclass
+class Setting:
+    """What a state is made with, and where."""
+
+    workdir: Path
+    base: Path
+    client: Path
+    subjects: dict[str, Binary]
+    # Options that a data directory keeps for its life.
+    options: list[str] = field(default_factory=list)
+    is_encrypted: bool = False
+    # Kinds of mutations to draw from, and how servers end; all if empty.
+    kinds: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    # No other server runs but in the changes, and all have their temporary tablespace at the same place.
+    is_narrow: bool = False
+    # Files that a start trusts in the data directory from which states are made.
+    n_trusted_in_base: int = 0
+    # Mounts the file system of the working directory by another device, if it can.
+    change_device: Callable[[], None] | None = None
+
+    @property
+    def home(self) -> Path:
+        return self.workdir / "s"
+
+
 class State:
     """One state: made by random steps, then shown to each server."""
 
-    def __init__(self, seed: int, home: Path, base: Path, client: Path, subjects: dict[str, Binary]):
+    def __init__(self, seed: int, setting: Setting):
+        self.seed, self.setting = seed, setting
         self.random = random.Random(seed)
-        self.home, self.base, self.client, self.subjects = home, base, client, subjects
+        self.home, self.subjects = setting.home, setting.subjects
+        self.statements = Statements(self.random, self.home)
+        self.statements.is_encrypted = setting.is_encrypted
         self.trace: list[str] = []
-        self.n_tables = 0
         # Files whose content was changed in place, which the map cannot see.
         self.in_place: set[str] = set()
-        self.directories = [home / "ext1", home / "ext2"]
-        # Only with servers that have a keyring.
-        self.is_encrypted = False
+        self.directories = [str(self.home / "ext1"), str(self.home / "ext2")]
+        # What the last server was told to scan; the map is for that.
+        self.mapped_directories: list[str] = []
+        # Copies of files, by the copy.
         self.old: dict[Path, Path] = {}
-        # What is mounted on what, and in which of the two turns.
+        # What is mounted on what, and in which turns.
         self.mounts: list[tuple[Path, Path]] = []
         self.mounted_turns: set[int] = set()
+        # Mutations that changed something within reach of the scan.
+        self.mutations: list[str] = []
+        self.map = self.home / "data" / MAP
+        self.saved_map = setting.workdir / "old/map"
+        deep = self.home / "ext1/deep"
+        names = [f"d{level}" for level in range(MAX_DEPTH + 2)]
+        self.deep_places = [deep, deep.joinpath(*names[:3]), deep.joinpath(*names)]
+        self.has_redo = True
+        # True if the server with the map was the last to run, and left what tells the next start so.
+        self.is_own = False
+        # True as long as no server has a reason to refuse a start, or to die: nothing was done to the files.
+        self.is_sound = True
+        # By system call on the map: kills that were tried there, and those that happened.
+        self.kills_at: dict[str, list[int]] = {}
+        self.log_bin = ["--log-bin=binlog"] if self.random.random() < 0.25 else NO_BINLOG
 
     def note(self, text: str) -> None:
         self.trace.append(text)
 
-    def options(self) -> list[str]:
-        return ["--innodb-directories=" + ";".join(map(str, self.directories))]
+    def begin(self, step: str) -> None:
+        """Draw from here on what follows from the seed and this step alone.
 
-    # SQL
+        How much was drawn before depends on the files that there were, and so on time.
+        """
+        self.random.seed(f"{self.seed} {step}")
 
-    def some_table(self) -> str:
-        return f"{self.random.choice(SCHEMAS)}.t{self.random.randrange(max(self.n_tables, 1))}"
+    def require(self, is_true: bool, text: str) -> None:
+        """Fail, if nothing was done to the files that could be the reason."""
+        if is_true or not self.is_sound:
+            return
+        if not any(words in text for words in OWN_DEATHS):
+            raise ServerFault(text)
+        self.is_sound = False
 
-    def columns(self) -> str:
-        return "(id INT PRIMARY KEY, v VARCHAR(200), KEY (v))"
+    # Options
 
-    def ddl(self) -> str:
-        """One random statement; it may well fail."""
+    def options(self, name: str) -> list[str]:
+        """What every server gets in this state."""
+        options = [*self.setting.options, *self.log_bin, "--innodb-directories=" + ";".join(self.directories)]
+        if name == "on":
+            self.mapped_directories = list(self.directories)
+        return options
+
+    def run_options(self, name: str) -> list[str]:
+        """What a server gets in one run while the state is made."""
         r = self.random
-        schema = r.choice(SCHEMAS)
-        kind = r.choice(["create"] * 5 + ["insert"] * 8 + ["rename", "swap", "truncate", "drop", "discard", "import",
-                        "index", "rebuild", "partition", "general", "in_general", "rename_general", "directory",
-                        "fulltext", "undo", "add_partition", "move_general"]
-                       + ["encrypted"] * 8 * self.is_encrypted)
-        new = f"{schema}.t{self.n_tables}"
-        table = self.some_table()
-        if kind in ("create", "partition", "in_general", "directory", "fulltext"):
-            self.n_tables += 1
-        if kind == "create":
-            return f"CREATE TABLE {new} {self.columns()}{r.choice(ROW_FORMATS)};{self.insert(new)}"
-        if kind == "insert":
-            return self.insert(table)
-        if kind == "rename":
-            return f"RENAME TABLE {table} TO {schema}.t{r.randrange(self.n_tables + 1)};"
-        if kind == "swap":
-            other = self.some_table()
-            return f"RENAME TABLE {table} TO a.tmp, {other} TO {table}, a.tmp TO {other};"
-        if kind == "truncate":
-            return f"TRUNCATE TABLE {table};{self.insert(table)}"
-        if kind == "drop":
-            return f"DROP TABLE {table};"
-        if kind == "discard":
-            return f"ALTER TABLE {table} DISCARD TABLESPACE;"
-        if kind == "import":
-            path = self.home / "data" / (table.replace(".", "/") + ".ibd")
-            saved = self.home / "tmp/import.ibd"
-            return (f"FLUSH TABLES {table} FOR EXPORT;\n\\! cp {path} {saved} 2>/dev/null\n"
-                    f"UNLOCK TABLES;ALTER TABLE {table} DISCARD TABLESPACE;\n\\! cp {saved} {path} 2>/dev/null\n"
-                    f"ALTER TABLE {table} IMPORT TABLESPACE;")
-        if kind == "index":
-            return f"ALTER TABLE {table} ADD INDEX i{r.randrange(1000)} (v, id), ALGORITHM=INPLACE;"
-        if kind == "rebuild":
-            return f"ALTER TABLE {table} ENGINE=InnoDB, ALGORITHM={r.choice(['INPLACE', 'COPY'])};"
-        if kind == "partition":
-            return (f"CREATE TABLE {new} (id INT PRIMARY KEY, v VARCHAR(200)) PARTITION BY HASH (id)"
-                    f" PARTITIONS {r.randrange(1, 5)};{self.insert(new)}")
-        if kind == "add_partition":
-            return f"ALTER TABLE {table} {r.choice(['ADD PARTITION PARTITIONS 1', 'COALESCE PARTITION 1'])};"
-        if kind == "general":
-            name = f"g{r.randrange(4)}"
-            path = r.choice([f"{name}.ibd", f"{self.home}/ext1/{name}.ibd"])
-            return f"CREATE TABLESPACE {name} ADD DATAFILE '{path}';"
-        if kind == "in_general":
-            return f"CREATE TABLE {new} {self.columns()} TABLESPACE g{r.randrange(4)};{self.insert(new)}"
-        if kind == "rename_general":
-            return f"ALTER TABLESPACE g{r.randrange(4)} RENAME TO g{r.randrange(4)};"
-        if kind == "move_general":
-            return f"ALTER TABLE {table} TABLESPACE g{r.randrange(4)};"
-        if kind == "directory":
-            return f"CREATE TABLE {new} {self.columns()} DATA DIRECTORY='{self.home}/ext2';{self.insert(new)}"
-        if kind == "fulltext":
-            return f"CREATE TABLE {new} (id INT PRIMARY KEY, v VARCHAR(200), FULLTEXT (v));{self.insert(new)}"
-        if kind == "encrypted":
-            self.n_tables += 1
-            return r.choice([
-                f"CREATE TABLE {new} {self.columns()} ENCRYPTION='Y';{self.insert(new)}",
-                f"ALTER TABLE {table} ENCRYPTION='{r.choice('YN')}';",
-                f"CREATE TABLESPACE g{r.randrange(4)} ADD DATAFILE 'ge{r.randrange(4)}.ibd' ENCRYPTION='Y';",
-                f"ALTER TABLESPACE g{r.randrange(4)} ENCRYPTION='{r.choice('YN')}';",
-                "ALTER INSTANCE ROTATE INNODB MASTER KEY;",
-            ])
-        return r.choice(["CREATE UNDO TABLESPACE u1 ADD DATAFILE 'u1.ibu';", "ALTER UNDO TABLESPACE u1 SET INACTIVE;",
-                         "DROP UNDO TABLESPACE u1;"])
+        fast_shutdown = r.choice([1] * 14 + [0, 0, 0, 2])
+        options = [f"--innodb-fast-shutdown={fast_shutdown}",
+                   f"--innodb-buffer-pool-load-at-startup={r.choice(['OFF', 'OFF', 'OFF', 'ON'])}"]
+        temp_path = TEMP_PATHS[r.random() < (0.1 if name == "on" else 0.4) and not self.setting.is_narrow]
+        options.append(f"--innodb-temp-data-file-path={temp_path}")
+        return options + self.own_options(name, r)
 
-    def insert(self, table: str) -> str:
-        start = self.random.randrange(1_000_000)
-        values = ",".join(f"({start + i},REPEAT('x{i}',{self.random.randrange(90)}))" for i in range(10))
-        return f"INSERT IGNORE INTO {table} VALUES {values};"
-
-    def statements(self, n: int) -> str:
-        return "\n".join(self.ddl() for _ in range(n)) + "\n"
+    @staticmethod
+    def own_options(name: str, r: random.Random) -> list[str]:
+        """What only some of the servers know; the same is drawn for all."""
+        rate, way = r.choice([100, 100, 100, 0, 1_000_000]), r.choice(["AUTO", "AUTO", "IO_URING", "THREADS"])
+        options = [f"--innodb-tablespace-check-io={way}"] if name != "stock" else []
+        return options + [f"--innodb-tablespace-map-verify-rate={rate}"] * (name == "on")
 
     # Steps
 
-    def run(self, name: str, n_ddl: int, settle: bool, end: str) -> None:
+    def schema(self) -> Path:
+        """The directory of a schema; a change may have renamed one of the two."""
+        data, name = self.home / "data", self.random.choice("ab")
+        return data / name if (data / name).is_dir() else data / ("a" if name == "b" else "b")
+
+    def draw_end(self, ends: list[str]) -> str:
+        """One of the ways in which a server may end here."""
+        return self.random.choice([end for end in ends if end in self.setting.ends] or ends)
+
+    def stock_or_off(self) -> str:
+        return "stock" if "stock" in self.subjects else "off"
+
+    def run(self, name: str, n_ddl: int, settle: bool, end: str, text: str = "") -> None:
         """Let a server do some DDL, and end it somehow."""
         self.note(f"{name}: {n_ddl} statements, settle={settle}, end={end}")
-        server = Server(self.subjects[name], self.home, self.client, self.options())
-        if not server.wait_ready():
-            self.note(f"{name} refused to start")
-            return
+        options = self.run_options(name)
+        server = Server(self.subjects[name], self.home, self.setting.client, [*self.options(name), *options])
+        self.is_own = False
         try:
-            if n_ddl:
-                text = self.statements(n_ddl)
-                self.trace += [f"  {line[:150]}" for line in text.splitlines()]
-                server.sql(text)
+            if not server.wait_ready():
+                self.note(f"{name} refused to start")
+                self.require(False, f"{name} refused to start: {server.messages()}")
+                return
+            if not self.has_redo and self.random.random() < 0.7:
+                # A kill without it is the end of the data directory.
+                text = f"ALTER INSTANCE ENABLE INNODB REDO_LOG;\n{text}"
+                self.has_redo = True
+            texts = [text] if text else []
+            n_clients = self.random.choice([1, 1, 1, 1, 3]) if n_ddl > 2 else 1
+            texts += [self.statements.several(n_ddl // n_clients) for _ in range(n_clients) if n_ddl]
+            for one in texts:
+                self.trace += [f"  {line[:150]}" for line in one.splitlines()]
+            if n_clients > 1:
+                self.note(f"  by {len(texts)} clients at a time")
+                server.sql_at_once(texts)
+            elif texts:
+                server.sql("".join(texts))
             if self.random.random() < 0.3:
                 self.save_old()
             if settle:
                 time.sleep(SETTLE_SEC)
-            if end == "ddl":
-                background = server.start_sql(self.statements(60))
-                time.sleep(self.random.random() * 1.5)
-                server.kill()
-                background.wait()
-            elif end == "open":
-                table = self.some_table()
-                background = server.start_sql(f"BEGIN;{self.insert(table)}{self.insert(self.some_table())}"
-                                              "DO SLEEP(30);\n")
-                time.sleep(0.3 + self.random.random())
-                server.kill()
-                background.wait()
-            elif end in ("openat", "pwrite64", "fsync", "rename", "directory"):
-                self.kill_at(server, end)
-            elif end == "kill":
-                server.kill()
-            else:
-                server.stop()
+            self.require(not server.is_stuck, f"{name} does not answer")
+            self.require(server.process.poll() is None, f"{name} died: {server.process.poll()}, {server.messages()}")
+            self.end(server, end)
+            if end in STOPS:
+                self.require(server.process.poll() == 0,
+                             f"{name} stopped with {server.process.poll()}: {server.messages()}")
+            # Pages that were not flushed have to be recovered, after which nobody knows who wrote the redo log.
+            is_flushed = "--innodb-fast-shutdown=2" not in options
+            self.is_own = name == "on" and self.has_redo and (end not in STOPS or is_flushed)
+            # Clients get in each other's way, or outlive the server, and put a file where another was.
+            self.is_sound = self.is_sound and n_clients == 1 and end != "ddl" and (end in STOPS or self.has_redo)
         finally:
             server.kill()
+
+    def end(self, server: Server, end: str) -> None:
+        if end == "ddl":
+            clients = [server.start_sql(self.statements.several(60)) for _ in range(self.random.choice([1, 1, 3]))]
+            time.sleep(self.random.random() * 1.5)
+            server.kill()
+            for client in clients:
+                client.wait()
+        elif end == "open":
+            table, other = self.statements.some_table(), self.statements.some_table()
+            client = server.start_sql(f"BEGIN;{self.statements.insert(table)}{self.statements.insert(other)}"
+                                      "DO SLEEP(30);\n")
+            time.sleep(0.3 + self.random.random())
+            server.kill()
+            client.wait()
+        elif end in KILLS:
+            self.kill_at(server, end)
+        elif end == "kill":
+            server.kill()
+        elif end == "no redo":
+            self.has_redo = False
+            server.sql("ALTER INSTANCE DISABLE INNODB REDO_LOG;" + self.statements.several(3))
+            server.stop()
+        else:
+            server.stop()
 
     def kill_at(self, server: Server, point: str) -> None:
         """Kill it as it enters a system call on the map."""
         data = self.home / "data"
-        path = data if point == "directory" else data / "#innodb_tablespace_map.tmp"
+        path = data if point == "directory" else data / f"{MAP}.tmp"
         call = "fsync" if point == "directory" else point
-        pid = self.real_pid(server)
         strace = subprocess.Popen(
-            ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(pid), "-P", str(path), "-P", f"./{path.name}",
-             "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL"], stderr=subprocess.DEVNULL)
+            ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(server.process.pid), "-P", str(path),
+             "-P", f"./{path.name}", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL"],
+            stderr=subprocess.DEVNULL)
         time.sleep(0.3)
-        server.sql(f"CREATE TABLE a.k{self.random.randrange(10**6)} {self.columns()};" + self.statements(3))
+        server.sql(f"CREATE TABLE a.k{self.random.randrange(10**6)} (id INT PRIMARY KEY);" + self.statements.several(3))
+        counts = self.kills_at.setdefault(point, [0, 0])
+        counts[0] += 1
         try:
-            server.process.wait(SETTLE_SEC + 3)
+            code = server.process.wait(SETTLE_SEC + 3)
+            self.require(code == -signal.SIGKILL, f"{server.binary.name} died: {code}, {server.messages()}")
+            counts[1] += 1
             self.note("  killed there")
         except subprocess.TimeoutExpired:
             self.note("  it did not get there")
             server.kill()
-        strace.send_signal(signal.SIGTERM)
-        strace.wait()
-
-    @staticmethod
-    def real_pid(server: Server) -> int:
-        return server.process.pid
+        finally:
+            strace.send_signal(signal.SIGTERM)
+            strace.wait()
 
     def files(self) -> list[Path]:
         """The files of user tables."""
@@ -229,7 +304,7 @@ class State:
 
     def save_old(self) -> None:
         """Keep copies of some files, to be restored later."""
-        place = self.home / "old"
+        place = self.setting.workdir / "old"
         place.mkdir(exist_ok=True)
         for path in self.random.sample(self.files(), min(3, len(self.files()))):
             target = place / f"{len(self.old)}.ibd"
@@ -239,155 +314,122 @@ class State:
                 continue
             self.old[target] = path
 
-    def mutate(self) -> None:
-        """Do something to the files that no server would."""
-        r = self.random
+    def mutate(self) -> bool:
+        """Do something to the files that no server would; false if there was nothing to change."""
         files = self.files()
-        kind = r.choice(["move", "away", "copy", "rename", "swap", "new_inode", "delete", "empty", "short", "old",
-                         "schema_copy", "hard_link", "soft_link", "there_and_back", "touch", "schema_rename", "stray",
-                         "hidden", "directories", "ext_rename", "no_map", "bad_map", "old_map", "in_place_short",
-                         "in_place_old", "in_place_swap"])
         if not files:
-            return
-        path, other = r.choice(files), r.choice(files)
+            return False
+        kinds = sorted(self.setting.kinds or MUTATIONS)
+        if self.setting.change_device is None:
+            kinds = [kind for kind in kinds if kind != "device"]
+        kind = self.random.choices(kinds, [WEIGHTS.get(kind, 1) for kind in kinds])[0]
+        path, other = self.random.choice(files), self.random.choice(files)
         self.note(f"mutation {kind} {path.relative_to(self.home)} {other.relative_to(self.home)}")
-        schema = self.home / "data" / r.choice("ab")
-        the_map = self.home / "data/#innodb_tablespace_map"
-        if kind == "move":
-            shutil.move(path, schema / path.name)
-        elif kind == "away":
-            shutil.move(path, self.home / "tmp" / path.name)
-        elif kind == "copy":
-            shutil.copy2(path, schema / f"copy{r.randrange(9)}.ibd")
-        elif kind == "rename":
-            path.rename(path.with_name(f"renamed{r.randrange(9)}.ibd"))
-        elif kind == "swap" and path != other:
-            spare = self.home / "tmp/spare"
-            shutil.move(path, spare)
-            shutil.move(other, path)
-            shutil.move(spare, other)
-        elif kind == "new_inode":
-            shutil.copy2(path, self.home / "tmp/new")
-            shutil.move(self.home / "tmp/new", path)
-        elif kind == "delete":
-            path.unlink()
-        elif kind in ("empty", "short"):
-            data = path.read_bytes()
-            path.unlink()
-            path.write_bytes(b"" if kind == "empty" else data[: r.choice([1000, 16384, len(data) // 2])])
-        elif kind == "old" and self.old:
-            source = r.choice(sorted(self.old))
-            if self.old[source].parent.is_dir():
-                shutil.copy2(source, self.home / "tmp/new")
-                shutil.move(self.home / "tmp/new", self.old[source])
-        elif kind == "schema_copy":
-            copy(schema, self.home / "data/new")
-            shutil.rmtree(schema)
-            (self.home / "data/new").rename(schema)
-        elif kind == "hard_link":
-            target = schema / f"link{r.randrange(9)}.ibd"
-            if not target.exists():
-                os.link(path, target)
-        elif kind == "soft_link":
-            target = self.home / "link" / f"soft{r.randrange(99)}.ibd"
-            shutil.move(path, target)
-            path.symlink_to(target)
-        elif kind == "there_and_back":
-            target = schema / path.name
-            if target.exists():
-                return
-            path.rename(target)
-            if r.random() < 0.7:
-                self.run(r.choice(["off", self.stock_or_off()]), 0, False, "stop")
-            if target.exists() and not path.exists():
-                target.rename(path)
-        elif kind == "touch":
-            os.utime(path.parent)
-        elif kind == "schema_rename":
-            schema.rename(schema.with_name("other"))
-            if r.random() < 0.5:
-                schema.with_name("other").rename(schema)
-        elif kind == "stray":
-            (schema / "stray.ibd").write_bytes(os.urandom(100) if r.random() < 0.5 else bytes(65536))
-        elif kind == "hidden":
-            shutil.copy2(path, schema / ".hidden.ibd")
-        elif kind == "directories":
-            self.directories = [self.home / "ext1"] if r.random() < 0.5 else self.directories[::-1]
-        elif kind == "ext_rename":
-            ext = self.home / "ext2"
-            moved = self.home / "ext3"
-            ext.rename(moved)
-            self.directories = [self.home / "ext1", moved]
-            if r.random() < 0.7:
-                self.run(self.stock_or_off(), 0, False, r.choice(["stop", "kill"]))
-            if r.random() < 0.7:
-                moved.rename(ext)
-                self.directories = [self.home / "ext1", ext]
-        elif kind == "no_map":
-            the_map.unlink(missing_ok=True)
-        elif kind == "bad_map" and the_map.exists():
-            data = bytearray(the_map.read_bytes())
-            data[r.randrange(len(data))] ^= 1 << r.randrange(8)
-            the_map.write_bytes(data[: r.choice([len(data), len(data), r.randrange(len(data))])])
-        elif kind == "old_map" and the_map.exists():
-            saved = self.home / "old/map"
-            if saved.exists():
-                shutil.copy2(saved, the_map)
-        elif kind == "in_place_short":
-            self.in_place.add(path.stem)
-            os.truncate(path, r.choice([0, 1000, 65536]))
-        elif kind == "in_place_old" and self.old:
-            source = r.choice(sorted(self.old))
-            self.in_place.add(self.old[source].stem)
-            if self.old[source].exists():
-                self.old[source].write_bytes(source.read_bytes())
-        elif kind == "in_place_swap" and path != other:
-            self.in_place |= {path.stem, other.stem}
-            one, two = path.read_bytes(), other.read_bytes()
-            path.write_bytes(two)
-            other.write_bytes(one)
+        self.is_sound = self.is_sound and kind in BY_SERVERS
+        touched = MUTATIONS[kind](self, path, other)
+        self.is_sound = False
+        if not touched:
+            self.note("  nothing to change")
+            return False
+        if kind in NO_FILES or any(self.is_in_reach(path) for path in touched):
+            self.mutations.append(kind)
+        return True
 
-    def stock_or_off(self) -> str:
-        return "stock" if "stock" in self.subjects else "off"
+    def is_in_reach(self, path: Path) -> bool:
+        """True if the servers scan the directory."""
+        roots = [self.home / "data", self.home / "link/c"]
+        roots += [(self.home / "data").joinpath(directory).resolve() for directory in self.directories]
+        return any(path.is_relative_to(root) for root in roots)
+
+    def has_usable_map(self) -> bool:
+        """True if there is a map for what the servers will be asked to scan, as far as the steps tell."""
+        return (self.map.exists() and self.is_own and not {"no_map", "bad_map"} & set(self.mutations)
+                and self.mapped_directories == self.directories)
 
     def make(self) -> None:
         """Make the state."""
-        r = self.random
-        copy(self.base, self.home)
-        if self.is_encrypted:
+        r = random.Random(f"{self.seed} plan")
+        copy(self.setting.base, self.home)
+        if self.setting.is_encrypted:
             configure_keyring(self.home)
-        ends = ["stop", "stop", "stop", "ddl", "ddl", "open", "open", "kill"]
+        ends = ["stop", "stop", "stop", "stop", "ddl", "ddl", "open", "open", "kill", "kill"]
+        ends.append("no redo")
+        foreign_ends = list(ends)
         if has_strace():
-            ends += ["openat", "pwrite64", "fsync", "rename", "directory"]
-        self.run("on", r.randrange(8, 25), True, "stop" if r.random() < 0.7 else r.choice(ends))
-        the_map = self.home / "data/#innodb_tablespace_map"
-        if the_map.exists():
-            (self.home / "old").mkdir(exist_ok=True)
-            shutil.copy2(the_map, self.home / "old/map")
-        if r.random() < 0.35:
-            self.run(r.choice([self.stock_or_off(), "off", "on"]), r.randrange(0, 10), r.random() < 0.4,
-                     r.choice(ends))
-        if r.random() < 0.8:
-            # A second run, so that a directory that was too young at the first end is old enough.
-            self.run("on", r.choice([0, 0, 1, 3, 10]), r.random() < 0.7, r.choice(ends))
-        if r.random() < 0.2:
-            self.run(self.stock_or_off(), r.choice([0, 2, 5]), False, r.choice(ends[:8]))
-        for _ in range(r.choice([0, 0, 1, 1, 1, 2, 3])):
-            self.mutate()
+            ends += KILLS
+        ends = list(self.setting.ends) or ends
+        self.spell_directories()
+        if r.random() < 0.15:
+            (self.schema() / "first.ibd").write_bytes(bytes(65536))
+            self.note("a stray file from the beginning")
+        end = "stop" if r.random() < 0.7 and "stop" in ends else r.choice(ends)
+        self.begin("first run")
+        self.run("on", r.randrange(4, 20), True, end, self.statements.creates(r.randrange(3, 8)))
+        # Others end in DDL: IMPORT removes the map.
+        self.require(self.map.exists() or end not in ("stop", "kill", "open"), f"no map was written in {SETTLE_SEC} s")
+        if self.map.exists():
+            (self.setting.workdir / "old").mkdir(exist_ok=True)
+            shutil.copy2(self.map, self.saved_map)
+        name, n_ddl, settle = r.choice([self.stock_or_off(), "off", "on"]), r.randrange(0, 10), r.random() < 0.4
+        has_second = r.random() < 0.3 and not self.setting.is_narrow
+        if has_second:
+            self.begin("second run")
+            self.run(name, n_ddl, settle, r.choice(foreign_ends))
+        n_ddl, settle, end = r.choice([0, 0, 1, 3, 10]), r.random() < 0.7, r.choice(ends)
+        if r.random() < (0.9 if has_second else 0.6):
+            # Another run, so that a directory that was too young at the first end is old enough.
+            self.begin("third run")
+            self.run("on", n_ddl, settle, end)
+        name, n_ddl = r.choice([self.stock_or_off(), "off"]), r.choice([0, 2, 5])
+        if r.random() < 0.1 and not self.setting.is_narrow:
+            self.begin("fourth run")
+            self.run(name, n_ddl, False, r.choice(foreign_ends))
+            self.mutations += ["foreign_ddl"] * bool(n_ddl)
+        if r.random() < 0.85 and not (self.is_own and self.map.exists()) and not self.setting.is_narrow:
+            # Otherwise the changes would meet no map.
+            self.begin("fifth run")
+            self.run("on", 0, True, "stop")
+        for change in range(r.choice([1, 1, 1, 2, 3])):
+            for number in range(MAX_TRIES):
+                self.begin(f"change {change} {number}")
+                if self.mutate():
+                    break
         if can_mount():
             self.mount()
+
+    def import_link(self) -> str:
+        """Statements by which a table imports the file that it had before."""
+        paths = [path for path in self.files() if path.parent.name in SCHEMAS and is_table(path.stem)]
+        if not paths:
+            return ""
+        path = self.random.choice(paths)
+        return self.statements.import_link(f"{path.parent.name}.`{path.stem}`") + "\n"
+
+    def spell_directories(self) -> None:
+        """In some states, say in another way which directories there are."""
+        r = self.random
+        if r.random() < 0.3:
+            self.directories = r.choice([
+                ["../ext1", "../ext2"],
+                [str(self.home / "ext1"), str(self.home / "by_link")],
+                [str(self.home)],
+                [str(self.home / "ext1"), str(self.home / "ext1/deep"), str(self.home / "ext2")],
+            ])
+            self.note("directories " + ";".join(self.directories))
+            # Where one is above all others, the schema behind a link is found twice.
+            self.is_sound = str(self.home) not in self.directories
 
     def mount(self) -> None:
         """In some states, mount a directory or a file on another while the servers run.
 
         The state is the one of the seed without the mount, so that it can be made where nothing can be mounted.
         """
-        r = random.Random(f"mount {self.random.random()}")
+        r = random.Random(f"{self.seed} mount")
         target = self.home / "data" / r.choice("ab")
         other = self.home / "data" / ("a" if target.name == "b" else "b")
         files = [path for path in self.files() if not path.is_symlink()]
         kind = r.choice(["copy", "other", "same", "empty", "new", "file"])
-        if r.random() > 0.25 or not target.is_dir() or not other.is_dir() or not files:
+        if r.random() > 0.2 or not target.is_dir() or not other.is_dir() or not files or self.setting.kinds:
             return
         source = self.home / "mounted"
         source.mkdir()
@@ -406,153 +448,119 @@ class State:
         self.mounted_turns = r.choice([{1}, {2}, {1, 2}])
         self.note(f"mount {kind}: {source.relative_to(self.home)} on {target.relative_to(self.home)} "
                   f"in turns {sorted(self.mounted_turns)}")
+        if 1 in self.mounted_turns:
+            self.mutations.append("mount")
 
     # Outcomes
 
-    def outcome(self, name: str, seed: int) -> Outcome:
-        """Two runs of a server on the state, with the same statements for each server."""
+    def turns(self) -> list[list[str]]:
+        """The options of each start, the same for all servers. One in the middle may be a special one."""
+        r = random.Random(f"turns {self.seed}")
+        special = r.choice([[]] * 9 + [["--innodb-read-only=ON"], ["--innodb-force-recovery=1"],
+                                       ["--innodb-validate-tablespace-paths=OFF"],
+                                       [f"--innodb-temp-data-file-path={TEMP_PATHS[1]}"]])
+        if "--innodb-force-recovery=1" in special and self.log_bin != NO_BINLOG:
+            # It forbids to write, and whether the server writes GTIDs meanwhile is chance.
+            special = []
+        load = ["--innodb-buffer-pool-load-at-startup=" + r.choice(["OFF", "OFF", "ON"])]
+        if OTHER_FILE & set(self.mutations):
+            load = ["--innodb-buffer-pool-load-at-startup=OFF"]
+        load = [*load, f"--innodb-fast-shutdown={r.choice([1, 1, 1, 0, 2])}"]
+        turns = [load, [*load, *special]]
+        if special or self.in_place or r.random() < 0.1:
+            turns.append(load)
+        return turns
+
+    def heir(self) -> str | None:
+        """A server without the map that starts last, on what the one in question has left; in some states."""
+        r = random.Random(f"{self.seed} heir")
+        name = r.choice([self.stock_or_off(), "off"])
+        return None if self.setting.is_narrow or r.random() < 0.6 else name
+
+    def outcome(self, name: str) -> Outcome:
+        """Several runs of a server on the state, with the same statements for each server."""
         result = Outcome()
-        for turn in (1, 2):
-            r = random.Random(seed * 10 + turn)
-            server = Server(self.subjects[name], self.home, self.client, self.options(),
+        facts = result.facts
+        turns = [(name, options) for options in self.turns()]
+        if heir := self.heir():
+            turns.append((heir, turns[0][1]))
+        for turn, (who, options) in enumerate(turns, 1):
+            r = random.Random(self.seed * 10 + turn)
+            own = self.own_options(who, random.Random(f"{self.seed} options {turn}"))
+            server = Server(self.subjects[who], self.home, self.setting.client, [*self.options(who), *options, *own],
                             self.mounts if turn in self.mounted_turns else ())
-            facts = result.facts
             try:
                 facts[f"{turn} starts"] = server.wait_ready()
                 if facts[f"{turn} starts"]:
-                    self.ask(server, facts, turn, r, result)
+                    ask(server, facts, turn, r, self.in_place)
                     if not (turn == 1 and r.random() < 0.3):
                         server.stop()
             except subprocess.TimeoutExpired:
                 facts[f"{turn} stops"] = False  # there is no such fact if it does
             finally:
                 server.kill()
+            result.starts.append(read_start(server.read_log()))
             facts[f"{turn} messages"] = server.messages()
             if result.short_read_in is None and server.has_read_too_little():
                 result.short_read_in = turn
             if server.process.returncode not in (0, 1, -signal.SIGKILL):
                 facts[f"{turn} exit code"] = server.process.returncode
             facts[f"{turn} files"] = sorted(str(path.relative_to(self.home)) for top in ("data", "ext1", "ext2", "ext3")
-                                            for path in (self.home / top).rglob("*.ib[du]"))
+                                            for path in (self.home / top).rglob("*.ibd"))
             if result.short_read_in is not None:
                 # Nothing from here on is compared, and each server that reads without end takes its time to be killed.
                 break
         return result
 
-    def ask(self, server: Server, facts: dict[str, object], turn: int, r: random.Random, result: Outcome) -> None:
-        """What a client sees, first of all in random order."""
-        tables = server.sql("SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables"
-                            " WHERE table_schema IN ('a', 'b', 'c') ORDER BY 1").split()
-        facts[f"{turn} tables"] = list(tables)
-        asked = list(tables)
-        r.shuffle(asked)
-        views = [
-            ("spaces", "SELECT name, space, page_size, space_type, encryption, state, autoextend_size"
-                       " FROM information_schema.innodb_tablespaces ORDER BY space"),
-            ("i_s files", "SELECT file_name, tablespace_name, status, file_type FROM information_schema.files"
-                          " WHERE file_type = 'TABLESPACE' ORDER BY tablespace_name"),
-            ("statistics", "SELECT table_schema, table_name, row_format, data_length > 0 FROM"
-                           " information_schema.tables WHERE table_schema IN ('a', 'b', 'c') ORDER BY 1, 2"),
-        ]
-        r.shuffle(views)
-        n_first = r.randrange(len(views) + 1)
-        questions = [*views[:n_first]]
-        for table in asked:
-            questions += [
-                (f"rows of {table}", f"SELECT COUNT(*), SUM(CRC32(CONCAT(id, IFNULL(v, '')))) FROM {table}"),
-                (f"definition of {table}", f"SHOW CREATE TABLE {table}"),
-                (f"check of {table}", f"CHECK TABLE {table}"),
-            ]
-        questions += views[n_first:]
-        if turn == 1:
-            for table in asked[:4]:
-                statement = r.choice([f"ALTER TABLE {table} ADD INDEX di (v)", f"TRUNCATE TABLE {table}",
-                                      f"DROP TABLE {table}", f"RENAME TABLE {table} TO a.dr",
-                                      f"ALTER TABLE {table} ENGINE=InnoDB", f"INSERT INTO {table} VALUES (-1, 'y')",
-                                      f"ALTER TABLE {table} DISCARD TABLESPACE"])
-                questions.append((statement, statement))
-        for (name, _), answer in zip(questions, server.ask([query for _, query in questions])):
-            facts[f"{turn} {name}"] = answer
-        if server.binary.name == "on":
-            result.states.append("lazy" if "others when they are used" in server.read_log() else "full")
 
-    def difference(self, one: str, first: Outcome, two: str, runs: list[Outcome]) -> str | None:
-        """What the first server did and no run of the second; None if that is nothing."""
-        if first.short_read_in not in [None, *(run.short_read_in for run in runs)]:
-            return f"in turn {first.short_read_in} {one} reads a file that is too short, which {two} does not"
-        last = 2
-        for run in (first, *runs):
-            last = min(last, (run.short_read_in or 3) - 1)
-        lines = []
-        for key in sorted(set(first.facts).union(*(run.facts for run in runs))):
-            left = first.facts.get(key)
-            rights = [run.facts.get(key) for run in runs]
-            if left in rights or int(key.split()[0]) > last:
-                continue
-            if self.in_place and not all(self.is_comparable(key, left, right) for right in rights):
-                continue
-            right = rights[0]
-            if isinstance(left, list) and isinstance(right, list):
-                left, right = [x for x in left if x not in right], [x for x in right if x not in left]
-            lines.append(f"{key}:\n  {one}: {left}\n  {two}: {right}")
-        return "\n".join(lines) or None
-
-    def is_comparable(self, key: str, left: object, right: object) -> bool:
-        """After a change in place only what other tables hold must be the same, if both servers tell.
-
-        One may refuse to start, and waiting for a broken table takes the answers about others with it. No server may
-        crash or hang that would not without the map.
-        """
-        if key.endswith((" exit code", " stops")):
-            return right is None
-        if not key.startswith("1 rows of ") or left is None or right is None or NO_ANSWER in (left, right):
-            return False
-        table = key.split(".")[-1]
-        return not any(stem.split("#")[0] == table or stem.startswith("g") for stem in self.in_place)
-
-
-def run_state(
-    seed: int, workdir: Path, base: Path, client: Path, subjects: dict[str, Binary], with_keys: dict[str, Binary]
-) -> dict[str, object]:
-    """Make a state, show it to all servers. Returns what there is to say about it.
-
-    Every fifth state has encrypted tablespaces, if there are servers with a keyring.
-    """
-    is_encrypted = bool(with_keys) and seed % 5 == 0
-    if is_encrypted:
-        subjects = with_keys
-    home = workdir / "s"
+def run_state(seed: int, setting: Setting) -> dict[str, object]:
+    """Make a state, show it to all servers. Returns what there is to say about it."""
+    workdir, home = setting.workdir, setting.home
     shutil.rmtree(workdir, ignore_errors=True)
     workdir.mkdir(parents=True)
-    state = State(seed, home, base, client, subjects)
-    state.is_encrypted = is_encrypted
-    report: dict[str, object] = {"seed": seed, "difference": None}
+    state = State(seed, setting)
+    report: dict[str, object] = {"seed": seed, "difference": None, "error": None, "runs": 1}
+    begin = time.monotonic()
     try:
         state.make()
+        report["usable"] = state.has_usable_map()
         copy(home, workdir / "state")
+        # The map fits the original only: a copy has other inodes, and other times of change and of birth.
+        on = state.outcome("on")
+        report["make_sec"] = round(time.monotonic() - begin, 1)
+        report["starts"] = on.facts.get("1 starts")
+        if not report["starts"]:
+            report["refusal"] = on.facts["1 messages"]
+        report["on"] = [vars(start) for start in on.starts]
+        report["used"] = on.starts[0].is_used
+        report["trusted"] = on.starts[0].n_trusted(setting.n_trusted_in_base)
+        report["met"] = report["trusted"] > 0
+        report["lazy"] = on.starts[0].is_lazy
+        report["cut"] = on.short_read_in is not None
+        report["heir"] = state.heir() or ""
 
         def outcome(name: str) -> Outcome:
             copy(workdir / "state", home)
-            return state.outcome(name, seed)
+            return state.outcome(name)
 
-        on = outcome("on")
-        report["starts"] = on.facts.get("1 starts")
-        report["reads"] = on.states
-        report["short_read"] = on.short_read_in is not None
         # If stock and this build without the map differ, the map is not to blame, but it is a difference all the same.
-        for name in subjects:
+        for name in state.subjects:
             if name == "on":
                 continue
             runs = [outcome(name)]
-            while (difference := state.difference("on", on, name, runs)) and len(runs) < MAX_RUNS:
-                # What redo has to be read after a kill, and so which files recovery opens, is not the same each time.
+            report["cut"] = report["cut"] or runs[0].short_read_in is not None
+            while (found := difference("on", on, name, runs, state.in_place)) and len(runs) < MAX_RUNS:
+                report["first_difference"] = found
                 runs.append(outcome(name))
-            report["runs"] = max(len(runs), report.get("runs", 1))
-            report["difference"] = report["difference"] or difference
+            report["runs"] = max(len(runs), report["runs"])
+            report["difference"] = report["difference"] or found
     except Exception as error:  # noqa: BLE001: whatever goes wrong is reported with its seed
-        report["difference"] = f"{type(error).__name__}: {error}"
+        report["error"] = report["difference"] = "".join(traceback.format_exception(error)[-3:])
+    report["mutations"] = state.mutations
+    report["kills_at"] = state.kills_at
     report["in_place"] = bool(state.in_place)
     report["mounted"] = bool(state.mounts)
-    report["encrypted"] = is_encrypted
+    report["encrypted"] = setting.is_encrypted
+    report["sec"] = round(time.monotonic() - begin, 1)
     report["trace"] = state.trace
     return report

@@ -1,71 +1,268 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """The differential test itself: it is reproducible, and it notices differences."""
 
+import os
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from differential.mutations import MUTATIONS, WEIGHTS
+from differential.outcome import REMOVED, Outcome, Start, difference, read_start
+from differential.report import Report
 from differential.server import NO_ANSWER, Binary, Server, can_mount, with_mounts
-from differential.states import Outcome, State
+from differential.statements import Statements, is_table
+from differential.states import ServerFault, Setting, State
 
 
 def make(seed: int, home: Path = Path("/nowhere")) -> State:
     """A state that starts nothing."""
-    return State(seed, home, home, home, {"on": Binary("on", []), "off": Binary("off", [])})
+    return State(seed, Setting(home, home, home, {"on": Binary("on", []), "off": Binary("off", [])}))
+
+
+def statements(seed: int, n: int) -> str:
+    return Statements(random.Random(seed), Path("/nowhere")).several(n)
 
 
 def test_a_seed_gives_the_same_statements() -> None:
-    assert make(7).statements(50) == make(7).statements(50)
-    assert make(7).statements(50) != make(8).statements(50)
+    assert statements(7, 50) == statements(7, 50)
+    assert statements(7, 50) != statements(8, 50)
 
 
 def test_all_kinds_of_statements_occur() -> None:
-    text = make(1).statements(2000)
+    text = statements(1, 3000)
     for word in ("CREATE TABLE", "TRUNCATE", "DROP TABLE", "RENAME", "DISCARD", "IMPORT", "PARTITION", "FULLTEXT",
-                 "DATA DIRECTORY", "CREATE TABLESPACE", "ALTER TABLESPACE", "UNDO", "COMPRESSED"):
+                 "DATA DIRECTORY", "CREATE TABLESPACE", "ALTER TABLESPACE", "UNDO", "COMPRESSED", "AUTOEXTEND_SIZE",
+                 "MyISAM", "CSV", "XA PREPARE", "\\! ln", "/", "ß", "表", "0" * 50):
         assert word in text
 
 
-def difference(state: State, one: dict[str, object], *others: dict[str, object]) -> str | None:
-    return state.difference("on", Outcome(one), "off", [Outcome(other) for other in others])
+def test_files_of_indexes_are_no_tables() -> None:
+    assert is_table("t1") and is_table("T5")
+    assert not is_table("fts_0000000000000432_config") and not is_table("t1#p#p0") and not is_table("x@0040")
 
 
-@pytest.mark.parametrize("key", ["1 starts", "1 messages", "2 spaces", "1 rows of a.t1", "2 files"])
+def test_weights_are_of_mutations() -> None:
+    assert set(WEIGHTS) <= set(MUTATIONS)
+
+
+def compare(one: dict[str, object], *others: dict[str, object], in_place: set[str] = frozenset()) -> str | None:
+    return difference("on", Outcome(one), "off", [Outcome(other) for other in others], in_place)
+
+
+@pytest.mark.parametrize("key", ["1 starts", "1 messages", "2 spaces", "1 rows of `a`.`t1`", "2 files"])
 def test_any_fact_that_differs_is_a_difference(key: str) -> None:
-    state = make(1)
     one, two = {key: ["x"], "1 tables": []}, {key: ["y"], "1 tables": []}
-    assert difference(state, one, one) is None
-    assert "on" in difference(state, one, two)
-    assert difference(state, one, {"1 tables": []})
-    assert difference(state, {"1 tables": []}, one)
+    assert compare(one, one) is None
+    assert "on" in compare(one, two)
+    assert compare(one, {"1 tables": []})
+    assert compare({"1 tables": []}, one)
 
 
-def test_a_fact_that_varies_without_the_map_may_vary_with_it() -> None:
-    state = make(1)
-    assert difference(state, {"2 spaces": 1}, {"2 spaces": 2}, {"2 spaces": 1}) is None
-    assert difference(state, {"2 spaces": 1}, {"2 spaces": 2}, {"2 spaces": 3})
+def test_a_run_has_to_be_matched_as_a_whole() -> None:
+    one = {"1 messages": "a", "2 spaces": "b"}
+    assert compare(one, {"1 messages": "x", "2 spaces": "y"}, one) is None
+    # Each fact occurs without the map, but never both in one run.
+    assert compare(one, {"1 messages": "a", "2 spaces": "y"}, {"1 messages": "x", "2 spaces": "b"})
+
+
+def test_a_refused_start_may_say_that_the_map_was_removed() -> None:
+    refused = {"1 starts": False, "1 messages": ["x"]}
+    assert compare({"1 starts": False, "1 messages": ["x", REMOVED]}, refused) is None
+    assert compare({"1 starts": False, "1 messages": ["x", REMOVED + "!"]}, refused)
+    assert compare({"1 starts": False, "1 messages": ["x", REMOVED]}, {"1 starts": True, "1 messages": ["x"]})
+    assert compare({"1 starts": True, "1 messages": ["x", REMOVED]}, {"1 starts": True, "1 messages": ["x"]})
 
 
 def test_after_a_change_in_place_other_tables_still_count() -> None:
-    state = make(1)
-    state.in_place = {"t1#p#p0"}
-    assert difference(state, {"1 rows of a.t1": 1, "1 messages": 1}, {"1 rows of a.t1": 2}) is None
-    assert difference(state, {"1 rows of a.t2": 1}, {}) is None
-    assert difference(state, {"1 rows of a.t2": NO_ANSWER}, {"1 rows of a.t2": 2}) is None
-    assert difference(state, {"1 rows of a.t2": 1}, {"1 rows of a.t2": 2})
+    def changed(one: dict[str, object], two: dict[str, object]) -> str | None:
+        return compare(one, two, in_place={"t1#p#p0"})
+
+    assert changed({"1 rows of `a`.`t1`": 1, "1 messages": 1}, {"1 rows of `a`.`t1`": 2}) is None
+    assert changed({"1 rows of `a`.`t2`": 1}, {}) is None
+    assert changed({"1 rows of `a`.`t2`": NO_ANSWER}, {"1 rows of `a`.`t2`": 2}) is None
+    assert changed({"1 rows of `a`.`t2`": 1}, {"1 rows of `a`.`t2`": 2})
     for crash in ({"1 exit code": -6}, {"2 stops": False}):
-        assert difference(state, {}, crash) is None
-        assert difference(state, crash, crash) is None
-        assert difference(state, crash, {})
+        assert changed({}, crash) is None
+        assert changed(crash, crash) is None
+        assert changed(crash, {})
+    # The other dies of it, too, in another turn.
+    assert changed({"2 exit code": 2}, {"1 exit code": 2}) is None
+    # The names of their files are not looked at closely.
+    odd = {"1 rows of `a`.`ä1`": 1}, {"1 rows of `a`.`ä1`": 2}
+    assert compare(*odd, in_place={"t1"})
+    assert compare(*odd, in_place={"@0e41"}) is None
+
+
+def test_a_server_that_died_of_a_change_in_place_tells_nothing() -> None:
+    on = {"1 rows of `a`.`t2`": "1"}
+    died = {"1 rows of `a`.`t2`": "", "1 exit code": -6}
+    assert compare(on, died, in_place={"t1"}) is None
+    assert compare(on, died)
+    # Both die, the one with the map at a later question, or at an earlier one.
+    assert compare(on | {"1 exit code": -6}, died, in_place={"t1"}) is None
+    assert compare(died, on | {"1 exit code": -6}, in_place={"t1"}) is None
+    assert compare(on, {"1 rows of `a`.`t2`": ""}, in_place={"t1"})
+    assert compare(died, on, in_place={"t1"})
+
+
+def test_a_server_that_dies_of_a_cut_file_is_compared_until_then() -> None:
+    on = {"1 starts": True, "2 starts": True, "1 rows of `a`.`t1`": "1", "2 rows of `a`.`t1`": "1"}
+    died = {"1 starts": True, "2 starts": True, "1 rows of `a`.`t1`": "1", "2 rows of `a`.`t1`": "", "2 exit code": 2}
+    size = {"2 messages": ["[ERROR] [MY-012094] [InnoDB] The size of tablespace file ./a/t2.ibd is only 16384"]}
+    assert compare(on, died | size) is None
+    assert compare(on, died)
+    assert compare(on | {"1 rows of `a`.`t1`": "2"}, died | size)
+    assert compare(died | size, on)
+
+
+def test_a_change_in_place_is_believed_once() -> None:
+    refused = Outcome({"1 starts": False, "2 starts": False})
+
+    def compared(is_verified: bool, second: bool) -> str | None:
+        on = Outcome({"1 starts": True, "2 starts": second}, [Start(3, is_verified=is_verified), Start(3)])
+        return difference("on", on, "off", [refused], {"t1"})
+
+    assert compared(True, False) is None
+    assert compared(False, True) is None
+    assert compared(True, True)
+
+
+def test_after_a_change_in_place_a_start_may_be_refused_once() -> None:
+    def compared(turn: int, message: str) -> str | None:
+        on = Outcome({f"{turn} starts": False, f"{turn} messages": [message]})
+        return difference("on", on, "off", [Outcome({f"{turn} starts": True, f"{turn} messages": []})], {"t1"})
+
+    assert compared(1, "Tablespace map was wrong; start the server again") is None
+    assert compared(1, "Aborting")
+    assert compared(2, "Tablespace map was wrong; start the server again")
 
 
 def test_what_follows_a_short_read_is_left_to_chance() -> None:
-    state = make(1)
     on = Outcome({"1 starts": True, "2 starts": True}, short_read_in=2)
-    assert state.difference("on", on, "off", [Outcome({"1 starts": True}, short_read_in=2)]) is None
-    assert state.difference("on", on, "off", [Outcome({"1 starts": False}, short_read_in=2)])
-    assert "too short" in state.difference("on", on, "off", [Outcome(on.facts)])
+
+    def compared(facts: dict[str, object], short_read_in: int | None) -> str | None:
+        return difference("on", on, "off", [Outcome(facts, short_read_in=short_read_in)], set())
+
+    assert compared({"1 starts": True}, 2) is None
+    assert compared({"1 starts": False}, 2)
+    assert "too short" in compared(on.facts, None)
+
+
+def test_rows_that_both_read_count_after_a_short_read() -> None:
+    def compared(one: str, two: str) -> str | None:
+        on, off = (Outcome({"1 rows of `a`.`t1`": rows, "1 messages": rows}, short_read_in=1) for rows in (one, two))
+        return difference("on", on, "off", [off], set())
+
+    assert compared("3\t17\n", "3\t17\n") is None
+    assert compared("3\t17\n", "3\t18\n")
+    assert compared("3\t17\n", NO_ANSWER) is None
+    assert compared("3\t17\n", "") is None
+    assert compared("3\t17\n", "ERROR 2013\n") is None
+
+
+TRUSTING = "[Note] Tablespace map: 3 of 4 files are as they were; 2 directories were listed and 1 headers read\n"
+
+
+def test_a_start_tells_whether_the_map_was_trusted() -> None:
+    start = read_start(TRUSTING)
+    assert start.is_used and start.n_trusted(1) == 2 and start.trusted == 3 and not start.is_lazy
+    # Files that each data directory has say nothing.
+    assert start.n_trusted(3) == 0 and read_start(TRUSTING.replace("3 of", "0 of")).n_trusted(1) == 0
+    assert not read_start("[Note] Tablespace map not used: there is none\n").is_used
+    rejected = read_start(TRUSTING + "Tablespace map not used: a file has the ID of a file that was not read\n")
+    assert rejected.n_trusted(1) == 2 and not rejected.is_used
+    foreign = read_start(TRUSTING + "Tablespace map not used: another server may have run since it was written\n")
+    assert foreign.n_trusted(1) == 0 and not foreign.is_used
+    assert read_start("4 tablespaces are read from the dictionary, the others when they are used\n").is_lazy
+    assert not read_start("Tablespace map: 4 tablespaces are opened when they are used\n").is_lazy
+    assert not read_start("").is_used
+
+
+def state(**values: object) -> dict[str, object]:
+    """The report of a good state."""
+    return {"difference": None, "usable": True, "used": True, "met": True, "trusted": 3, "mutations": ["move"],
+            "starts": True} | values
+
+
+def sum_up(states: list[dict[str, object]], canaries: dict[str, int | None] | None = None) -> Report:
+    report = Report()
+    for one in states:
+        report.add(one)
+    report.canaries = canaries or {}
+    return report
+
+
+def test_the_report_has_the_keys_that_others_read() -> None:
+    report = sum_up([state(), state(mutations=["move", "swap", "move"], met=False)], {"x": 2, "y": None}).as_json()
+    assert report["states"] == 2
+    assert report["states_map_used"] == 2
+    assert report["files_trusted"] == 6
+    assert report["mutations"] == {"move": {"states": 2, "met_trusting_map": 1},
+                                   "swap": {"states": 1, "met_trusting_map": 0}}
+    assert report["differences"] == 0
+    assert report["canaries"] == {"x": 2, "y": None}
+
+
+def test_states_in_which_the_map_trusts_nothing_fail() -> None:
+    blind = state(met=False, used=False, trusted=0)
+    assert sum_up([state(), state()]).problems() == []
+    assert sum_up([state(), blind]).problems() == []
+    assert sum_up([state(), blind, blind]).problems()
+    assert sum_up([blind]).problems()
+    assert sum_up([]).problems()
+
+
+def test_states_without_a_change_prove_nothing() -> None:
+    assert sum_up([state(), state(mutations=[]), state(mutations=[])]).problems()
+
+
+def test_states_that_cannot_have_a_map_are_few() -> None:
+    without = state(usable=False, met=False, used=False, trusted=0)
+    assert sum_up([state(), without]).problems() == []
+    assert sum_up([state(), without, without]).problems()
+
+
+def test_states_compared_in_part_are_few() -> None:
+    cut = state(cut=True)
+    assert sum_up([state()] * 6 + [cut] * 2).problems() == []
+    assert sum_up([state()] * 6 + [cut] * 3).problems()
+
+
+def test_kills_at_system_calls_have_to_happen() -> None:
+    missed, met = state(kills_at={"rename": [1, 0]}), state(kills_at={"fsync": [1, 1]})
+    assert sum_up([missed] * 9).problems() == []
+    assert sum_up([missed] * 10 + [met] * 10).problems() == ["none of 10 kills at rename happened"]
+    report = sum_up([missed] * 10 + [state(kills_at={"rename": [2, 1]})])
+    assert report.problems() == []
+    assert report.as_json()["kills_at_system_calls"] == {"rename": {"tried": 12, "happened": 1}}
+
+
+def test_a_server_has_to_be_in_order_until_files_are_touched() -> None:
+    made = make(1)
+    with pytest.raises(ServerFault, match="on died"):
+        made.require(False, "on died")
+    made.is_sound = False
+    made.require(False, "on died")
+
+
+def test_a_step_is_the_same_whatever_was_drawn_before() -> None:
+    drawn = []
+    for n in (1, 5):
+        made = make(7)
+        for _ in range(n):
+            made.random.random()
+        made.begin("third run")
+        drawn.append(made.random.random())
+    made.begin("fourth run")
+    assert drawn[0] == drawn[1] != made.random.random()
+
+
+def test_differences_and_lost_canaries_fail() -> None:
+    assert sum_up([state(), state(difference="x")]).problems() == ["1 states with a difference"]
+    assert sum_up([state()], {"a": 3}).problems() == []
+    assert sum_up([state()], {"a": 3, "b": None}).problems() == ["the canary b was not found"]
 
 
 def test_messages_leave_out_times_and_threads(tmp_path: Path) -> None:
@@ -97,3 +294,21 @@ def test_mounts_are_seen_by_the_command_only(tmp_path: Path) -> None:
     assert not (two / "file").exists()
     failing = with_mounts(["true"], [(tmp_path / "none", two)])
     assert subprocess.run(failing, capture_output=True).returncode != 0
+
+
+def test_mutations_say_what_they_touched(tmp_path: Path) -> None:
+    made = make(3, tmp_path)
+    data = made.home / "data"
+    for name in ("a", "b"):
+        (data / name).mkdir(parents=True)
+        (data / name / f"t{name}.ibd").write_text(name)
+    (made.home / "tmp").mkdir()
+    path, other = data / "a/ta.ibd", data / "b/tb.ibd"
+    inode = path.stat().st_ino
+    assert MUTATIONS["swap"](made, path, path) == []
+    assert MUTATIONS["swap"](made, path, other) == [path, other]
+    assert path.read_text() == "b" and other.stat().st_ino == inode
+    assert MUTATIONS["old"](made, path, other) == []
+    assert MUTATIONS["used_inode"](made, path, other) == [path]
+    assert path.read_text() == "a" and sorted(os.listdir(data / "a")) == ["ta.ibd"]
+    assert made.is_in_reach(path) and not made.is_in_reach(made.home / "tmp/ta.ibd")
