@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""A kept failure, shown once more."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from redstart_cli.console import RedstartError, say
+from torture import stack
+from torture.life import Rig
+from torture.oracle import Verdict, read_journal
+from torture.power import check_place
+from torture.server import Place
+
+
+def show_again(rig: Rig, folder: Path) -> bool:
+    """Start the same server on a copy of what the crash left and ask the oracle; True if nothing is wrong."""
+    try:
+        case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise RedstartError(f"{folder} holds no kept failure: {problem}") from problem
+    histories = read_journal(folder / "journal")
+    home = rig.work / "again"
+    home.mkdir()
+    place = Place(home / "data", home / "error.log", case["place"]["options"], case["place"]["environment"])
+    if case["kind"] == "power":
+        stack.private_mounts()
+        image, point = home / "image", home / "fs"
+        point.mkdir()
+        stack.copy_image(folder / "image", image)
+        place.data = point / "data"
+        with stack.mounted(image, point, case["file_system"]):
+            verdict = check_place(rig, place, case["subject"], histories, case["limit"], wants_pages=True)
+    else:
+        shutil.copytree(folder / "crashed", place.data)
+        verdict = check_place(rig, place, case["subject"], histories, case["limit"], wants_pages=True)
+    _say(verdict, place)
+    return verdict.is_clean
+
+
+def _say(verdict: Verdict, place: Place) -> None:
+    for text in [*verdict.lost, *verdict.wrong]:
+        say(f"  {text}")
+    say(f"{verdict.checked} commits are there, {len(verdict.lost)} lost, {len(verdict.wrong)} wrong; log: {place.log}")

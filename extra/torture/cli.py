@@ -1,0 +1,286 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""./redstart torture: which kinds can run, how long, and what it came to."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from bench import latency
+from bench.errors import BenchError
+from bench.layout import default_layout
+from bench.roots import stock_root
+from redstart_cli import build as builds
+from redstart_cli.console import RedstartError, duration, error, say, warn
+from redstart_cli.disk import Need, check_space
+from redstart_cli.layout import this_layout
+from redstart_cli.locks import exclusive
+from torture import canaries, stack, subjects, tamper
+from torture.again import show_again
+from torture.fault import FaultLife
+from torture.kill import KillLife
+from torture.life import Counts, Rig
+from torture.power import PowerLife
+from torture.sites import SITES, SitesLife
+
+KINDS = ("kill", "power", "fault", "sites")
+# Without --kinds.
+USUAL_KINDS = ("kill", "power")
+_LIVES: dict[str, Callable[[Rig, int], KillLife | PowerLife | FaultLife | SitesLife]] = {
+    "kill": KillLife,
+    "power": PowerLife,
+    "fault": FaultLife,
+    "sites": SitesLife,
+}
+WORK_BYTES = 4_000_000_000
+# A life may take so long, even if the time is up.
+LEAST_SEC = 20.0
+# Disks whose file system cannot be mounted, of a hundred; more are a failure of the rig.
+MAX_UNMOUNTABLE_PERCENT = 5
+# With so many starts that have the map ON, one must have used it; with so many turns each server must have had one.
+MANY_MAP_STARTS = 10
+MANY_TURNS = 80
+
+
+def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(value.split(",")))
+    unknown = [name for name in names if name not in KINDS]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(KINDS)}")
+    return names
+
+
+@click.command()
+@click.option("--minutes", type=click.FloatRange(min=0.1), default=10, show_default=True, help="The canaries come on top.")
+@click.option("--seed", type=click.IntRange(min=0), help="Default: from the clock.")
+@click.option("--kinds", callback=_kinds, default=",".join(USUAL_KINDS), show_default=True,
+              help=f"Kinds of crash: {', '.join(KINDS)}.")  # fmt: skip
+@click.option(
+    "--subject", type=click.Choice(subjects.SUBJECTS), default="ours", show_default=True,
+    help="ours: this build, with off and stock in turns; off: with all variables at MySQL's values; stock: Debian's.",
+)  # fmt: skip
+@click.option("--canaries/--no-canaries", "wants_canaries", default=True, show_default=True,
+              help="Servers that lose data; not to notice one is a failure.")  # fmt: skip
+@click.option("--allow-missing", is_flag=True, help="Run without a stock server or without innochecksum.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the counts.")
+@click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Show a kept failure once more, and nothing else.")  # fmt: skip
+@click.option("--mysqld", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="A server of a build tree; default: the release build, brought up to date.")  # fmt: skip
+@click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Default: build/torture.")
+def main(
+    minutes: float,
+    seed: int | None,
+    kinds: tuple[str, ...],
+    subject: str,
+    wants_canaries: bool,
+    allow_missing: bool,
+    json_file: Path | None,
+    again: Path | None,
+    mysqld: Path | None,
+    work: Path | None,
+) -> None:
+    """Crash a server under load, again and again, and look for what it lost."""
+    layout = this_layout()
+    work = (work or layout.build / "torture").absolute()
+    if mysqld is None and subject != "stock":
+        builds.build(layout, "release", (*builds.SERVER_TARGETS, "innochecksum", subjects.KEYRING))
+        mysqld = layout.binary("release", "mysqld")
+    with exclusive(layout.build / "torture.lock", "the torture test of this clone"):
+        rig, lacks = _make_rig(mysqld, subject, work)
+        if again is not None:
+            if not show_again(rig, again.absolute()):
+                sys.exit(1)
+            return
+        check_space([Need(work, WORK_BYTES, "disks and data directories")])
+        if "sites" in kinds and subject != "ours":
+            raise RedstartError("the sites are those of this build: --kinds sites needs --subject ours")
+        able = _able(kinds)
+        if not able:
+            sys.exit(1)
+        seed = time.time_ns() % (1 << 32) if seed is None else seed
+        begin = time.monotonic()
+        try:
+            found = _run(rig, seed, able, minutes, wants_canaries)
+        except BenchError as problem:
+            raise RedstartError(f"seed {seed}: {problem}") from problem
+        report = _report(rig.counts, seed, found)
+        if json_file is not None:
+            json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        say(f"{_summary(rig.counts)}; subject {subject}, seed {seed}, {duration(time.monotonic() - begin)}")
+        say(_details(rig.counts))
+        problems = judge(rig, able, found, wants_canaries)
+        if subject == "ours" and not allow_missing:
+            problems += [f"{lack}; --allow-missing runs without" for lack in lacks]
+        problems += [f"{kind} could not run: see above" for kind in kinds if kind not in able]
+        for problem in problems:
+            error(problem)
+        if problems:
+            sys.exit(1)
+
+
+def _make_rig(mysqld: Path | None, subject: str, work: Path) -> tuple[Rig, list[str]]:
+    """Servers and an empty work directory, and what is missing. What was found before stays.
+
+    Without a build only stock is there.
+    """
+    lacks = []
+    binaries = subjects.own_binaries(mysqld.resolve()) if mysqld is not None else {}
+    bench = default_layout()
+    bench.make()
+    try:
+        binaries |= subjects.stock_binary(stock_root(bench))
+    except BenchError as reason:
+        if subject == "stock":
+            raise RedstartError(f"no stock server: {reason}") from reason
+        lacks.append(f"the stock server takes no turns: {reason}")
+    work.mkdir(parents=True, exist_ok=True)
+    latency.sweep(work)
+    for path in work.iterdir():
+        if path.name == "found":
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    keyed = {name: subjects.with_keyring(binary, work / "servers" / name) for name, binary in binaries.items()}
+    without = [name for name, binary in keyed.items() if binary is None]
+    if without:
+        lacks.append(f"no encrypted tables: {', '.join(without)} has no {subjects.KEYRING}")
+    innochecksum = next(filter(None, (subjects.beside(binary, "innochecksum") for binary in binaries.values())), [])
+    if not innochecksum:
+        lacks.append("there is no innochecksum, so that pages are not checked after a stop")
+    for lack in lacks:
+        warn(lack)
+    servers = {name: keyed[name] or binary for name, binary in binaries.items()} if not without else binaries
+    return Rig(servers, subject, work, innochecksum, not without), lacks
+
+
+def _able(kinds: tuple[str, ...]) -> list[str]:
+    """The kinds that can run here; what is missing for the others is said."""
+    able = [kind for kind in kinds if kind != "power"]
+    if "power" in kinds:
+        lacks = stack.missing()
+        if not lacks:
+            try:
+                stack.private_mounts()
+            except BenchError as problem:
+                lacks.append(str(problem))
+        if lacks:
+            possible = ", ".join(able) or "none"
+            error(f"power cuts cannot run here; missing: {'; '.join(lacks)}. Still possible: {possible}")
+        else:
+            able.append("power")
+    return able
+
+
+def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: bool) -> dict[str, bool]:
+    """Canaries, then lives of each kind in turns until the time is up; at least one of each kind."""
+    found: dict[str, bool] = {}
+    say(f"torture: {', '.join(kinds)}; subject {rig.subject}; seed {seed}; data in {rig.work}")
+    rig.make_base()
+    if wants_canaries:
+        found |= tamper.OracleLife(rig, seed).run()
+        for number, canary in enumerate(canaries.CANARIES):
+            if canary.kind in kinds:
+                found[canary.name] = canaries.is_found(canary, rig, seed + number)
+    end = time.monotonic() + 60 * minutes
+    seeds = random.Random(seed)
+    spent = dict.fromkeys(kinds, 0.0)
+    while kinds:
+        # The kind that has had the least time; each has a life before any has a second one.
+        kind = min(kinds, key=lambda name: spent[name])
+        if time.monotonic() > end and spent[kind] > 0:
+            break
+        life_seed = seeds.randrange(1 << 32)
+        life_begin = time.monotonic()
+        # What is left is shared by those that have not had a turn.
+        share = (end - life_begin) / max(1, sum(not had for had in spent.values()))
+        _LIVES[kind](rig, life_seed).run(life_begin + max(LEAST_SEC, share))
+        spent[kind] += time.monotonic() - life_begin
+        say(f"  {kind} {life_seed}: {_summary(rig.counts)}")
+    return found
+
+
+def _summary(counts: Counts) -> str:
+    return (
+        f"{counts.cycles} cycles, {counts.kills} kills, {counts.power_cuts} power cuts, {counts.faults} faults,"
+        f" {counts.acknowledged} commits acknowledged, {counts.checked} checked,"
+        f" {counts.lost} lost, {counts.wrong} wrong"
+    )
+
+
+def _details(counts: Counts) -> str:
+    turns = ", ".join(f"{name} {number}" for name, number in sorted(counts.turns.items()))
+    return (
+        f"asked: {turns}; tablespace map used in {counts.map_used} of {counts.map_starts} starts with it;"
+        f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
+    )
+
+
+def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, object]:
+    """What --json writes."""
+    return {
+        "cycles": counts.cycles,
+        "kills": counts.kills,
+        "power_cuts": counts.power_cuts,
+        "faults": counts.faults,
+        "acknowledged": counts.acknowledged,
+        "checked": counts.checked,
+        "lost": counts.lost,
+        "wrong": counts.wrong,
+        "canaries": found,
+        "seed": seed,
+        "refused": counts.refused,
+        "unmountable": counts.unmountable,
+        "known": counts.known,
+        "turns": dict(counts.turns),
+        "checked_in": dict(counts.checked_in),
+        "fired": {name: number for name, number in sorted(counts.fired.items()) if number},
+        "sites": dict(counts.sites),
+        "files_checked": counts.files_checked,
+        "pages_checked": counts.pages_checked,
+        "map_starts": counts.map_starts,
+        "map_used": counts.map_used,
+        "found": counts.found,
+    }
+
+
+def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bool) -> list[str]:
+    """Why a run has failed; empty if it has not."""
+    counts = rig.counts
+    problems = []
+    if counts.lost or counts.wrong:
+        problems.append(f"{counts.lost} lost, {counts.wrong} wrong: {', '.join(counts.found)}")
+    problems += [f"the canary was not found: {name}" for name, is_found in found.items() if not is_found]
+    if wants_canaries and (missing := set(canaries.names(rig, kinds)) - found.keys()):
+        problems.append(f"canaries that have not run: {', '.join(sorted(missing))}")
+    if "kill" in kinds and not counts.kills:
+        problems.append("nothing was killed")
+    if "power" in kinds and not counts.power_cuts:
+        problems.append("there was no power cut")
+    if {"fault", "sites"} & set(kinds) and not counts.faults:
+        problems.append("no fault has happened")
+    if "sites" in kinds and (silent := [site.name for site in SITES if not counts.sites[site.name]]):
+        problems.append(f"no fault has happened at: {'; '.join(silent)}")
+    if not kinds or not counts.acknowledged:
+        problems.append("no commit was acknowledged")
+    problems += [f"{kind}: no commit was checked" for kind in kinds if not counts.checked_in[kind]]
+    disks = counts.power_cuts + counts.unmountable
+    if 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
+        problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")
+    if rig.innochecksum and not counts.pages_checked:
+        problems.append("no page was checked")
+    if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
+        problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
+    names, _ = subjects.turns(rig.subject, rig.binaries)
+    if counts.turns.total() >= MANY_TURNS and (idle := [name for name in names if not counts.turns[name]]):
+        problems.append(f"{', '.join(idle)} had none of {counts.turns.total()} turns")
+    return problems

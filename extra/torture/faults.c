@@ -1,0 +1,213 @@
+/* Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+
+   Preloaded into a server: I/O that fails, or does not do what it says.
+
+   TORTURE_DROP names kinds of files, separated by commas: a flush of such a file returns success and does nothing.
+
+   TORTURE_FAULT is call,kind,nth,count,error: the nth call of that sort on a file of that kind fails, and the
+   count - 1 that follow it, with the number of an error; error 0 is a read or write of half the bytes. When the first
+   one fails, the file that TORTURE_FIRED names is made.
+
+   Calls: open read readv write sync allocate truncate rename unlink ring-setup ring-wait; read stands for readv, too.
+   Kinds: redo binlog data undo map temp other any; data stands for undo, too. Files in a directory torture-... are
+   temporary ones. */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static struct {
+  const char *drop;
+  char call[16], kind[16];
+  long nth, count;
+  int error;
+  const char *fired;
+  int has_fault;
+} s_plan;
+
+static atomic_long s_calls;
+
+__attribute__((constructor)) static void read_plan(void) {
+  s_plan.drop = getenv("TORTURE_DROP");
+  s_plan.fired = getenv("TORTURE_FIRED");
+  const char *fault = getenv("TORTURE_FAULT");
+  if (fault == NULL) return;
+  if (sscanf(fault, "%15[^,],%15[^,],%ld,%ld,%d", s_plan.call, s_plan.kind, &s_plan.nth, &s_plan.count,
+             &s_plan.error) != 5) {
+    fprintf(stderr, "TORTURE_FAULT: %s\n", fault);
+    abort();
+  }
+  s_plan.has_fault = 1;
+}
+
+static int ends_with(const char *text, const char *end) {
+  const size_t length = strlen(text), wanted = strlen(end);
+  return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+static int is_temp(const char *path) {
+  return strstr(path, "/torture-") != NULL && strstr(path, "/pid") == NULL && !ends_with(path, "/s") &&
+         !ends_with(path, ".lock");
+}
+
+static const char *kind_of_path(const char *path) {
+  if (is_temp(path)) return "temp";
+  if (strstr(path, "#innodb_redo/") != NULL) return "redo";
+  if (strstr(path, "#innodb_tablespace_map") != NULL) return "map";
+  if (strstr(path, "binlog.") != NULL) return "binlog";
+  if (strstr(path, "undo_0") != NULL || ends_with(path, ".ibu")) return "undo";
+  if (ends_with(path, ".ibd") || strstr(path, "/ibdata") != NULL || strstr(path, "undo_") != NULL ||
+      ends_with(path, ".dblwr"))
+    return "data";
+  return "other";
+}
+
+static const char *kind_of(int fd) {
+  char link[64], path[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length <= 0 || path[0] != '/') return "none"; /* a socket or a pipe */
+  path[length] = 0;
+  return kind_of_path(path);
+}
+
+static int is_a(const char *kind, const char *wanted) {
+  return strcmp(kind, wanted) == 0 || (strcmp(wanted, "data") == 0 && strcmp(kind, "undo") == 0);
+}
+
+static int is_dropped(int fd) {
+  if (s_plan.drop == NULL) return 0;
+  const char *kind = kind_of(fd);
+  if (is_a(kind, "data")) kind = "data";
+  const char *at = strstr(s_plan.drop, kind);
+  const size_t length = strlen(kind);
+  return at != NULL && (at == s_plan.drop || at[-1] == ',') && (at[length] == 0 || at[length] == ',');
+}
+
+/* Whether this call fails. */
+static int fails(const char *call, const char *kind) {
+  const int is_read = strcmp(call, "readv") == 0 && strcmp(s_plan.call, "read") == 0;
+  if ((strcmp(call, s_plan.call) != 0 && !is_read) || strcmp(kind, "none") == 0) return 0;
+  if (strcmp(s_plan.kind, "any") != 0 && !is_a(kind, s_plan.kind)) return 0;
+  const long number = atomic_fetch_add(&s_calls, 1) + 1;
+  if (number < s_plan.nth || number >= s_plan.nth + s_plan.count) return 0;
+  if (number == s_plan.nth && s_plan.fired != NULL)
+    close((int)syscall(SYS_openat, AT_FDCWD, s_plan.fired, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  errno = s_plan.error;
+  return 1;
+}
+
+static int fails_fd(const char *call, int fd) { return s_plan.has_fault && fails(call, kind_of(fd)); }
+static int fails_path(const char *call, const char *path) {
+  return s_plan.has_fault && fails(call, kind_of_path(path));
+}
+
+#define REAL(name)                     \
+  static __typeof__(name) *real;       \
+  if (real == NULL) real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+
+int fsync(int fd) {
+  REAL(fsync);
+  if (is_dropped(fd)) return 0;
+  return fails_fd("sync", fd) ? -1 : real(fd);
+}
+
+int fdatasync(int fd) {
+  REAL(fdatasync);
+  if (is_dropped(fd)) return 0;
+  return fails_fd("sync", fd) ? -1 : real(fd);
+}
+
+/* Half of the bytes if the plan says so; -1 with errno otherwise. */
+#define TRANSFER(name, call, arguments, whole, half)          \
+  ssize_t name arguments {                                    \
+    REAL(name);                         \
+    if (!fails_fd(call, fd)) return real whole;               \
+    if (s_plan.error != 0 || bytes < 2) return -1;            \
+    return real half;                                         \
+  }
+
+TRANSFER(read, "read", (int fd, void *to, size_t bytes), (fd, to, bytes), (fd, to, bytes / 2))
+TRANSFER(write, "write", (int fd, const void *from, size_t bytes), (fd, from, bytes), (fd, from, bytes / 2))
+TRANSFER(pread64, "read", (int fd, void *to, size_t bytes, off_t at), (fd, to, bytes, at), (fd, to, bytes / 2, at))
+TRANSFER(pwrite64, "write", (int fd, const void *from, size_t bytes, off_t at), (fd, from, bytes, at),
+         (fd, from, bytes / 2, at))
+
+ssize_t preadv64(int fd, const struct iovec *to, int count, off_t at) {
+  REAL(preadv64);
+  if (!fails_fd("readv", fd)) return real(fd, to, count, at);
+  if (s_plan.error != 0 || count < 2) return -1;
+  return real(fd, to, count / 2, at);
+}
+
+int ftruncate64(int fd, off_t length) {
+  REAL(ftruncate64);
+  return fails_fd("truncate", fd) ? -1 : real(fd, length);
+}
+
+int posix_fallocate64(int fd, off_t at, off_t length) {
+  REAL(posix_fallocate64);
+  return fails_fd("allocate", fd) ? s_plan.error : real(fd, at, length);
+}
+
+int fallocate64(int fd, int mode, off_t at, off_t length) {
+  REAL(fallocate64);
+  return fails_fd("allocate", fd) ? -1 : real(fd, mode, at, length);
+}
+
+int rename(const char *from, const char *to) {
+  REAL(rename);
+  return fails_path("rename", to) ? -1 : real(from, to);
+}
+
+int unlink(const char *path) {
+  REAL(unlink);
+  return fails_path("unlink", path) ? -1 : real(path);
+}
+
+int open64(const char *path, int flags, ...) {
+  REAL(open64);
+  va_list list;
+  va_start(list, flags);
+  const unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, unsigned) : 0;
+  va_end(list);
+  return fails_path("open", path) ? -1 : real(path, flags, mode);
+}
+
+int mkstemp64(char *path) {
+  REAL(mkstemp64);
+  return fails_path("open", path) ? -1 : real(path);
+}
+
+/* Of liburing, where the error is returned. It need not be there. */
+
+struct io_uring;
+
+int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
+int io_uring_register_files(struct io_uring *ring, const int *files, unsigned count);
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned count);
+
+int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags) {
+  REAL(io_uring_queue_init);
+  return s_plan.has_fault && fails("ring-setup", "other") ? -s_plan.error : real(entries, ring, flags);
+}
+
+int io_uring_register_files(struct io_uring *ring, const int *files, unsigned count) {
+  REAL(io_uring_register_files);
+  return s_plan.has_fault && fails("ring-setup", "other") ? -s_plan.error : real(ring, files, count);
+}
+
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned count) {
+  REAL(io_uring_submit_and_wait);
+  return s_plan.has_fault && fails("ring-wait", "other") ? -s_plan.error : real(ring, count);
+}

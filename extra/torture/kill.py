@@ -1,0 +1,128 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Kills: SIGKILL under load, in a start, in a recovery, in a shutdown. What the kernel has been given stays."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+
+from differential.server import Binary
+from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
+from torture.oracle import NEVER, Verdict
+from torture.server import Place, Server, random_options
+
+# Crashes of one data directory; then it is stopped cleanly, its pages are checked and another is begun.
+CYCLES = 10
+MAX_LOAD_SEC = 2.5
+KILLED_RECOVERIES = (0, 0, 0, 1, 1, 2, 3, 5)
+# A first guess at how long a start and a shutdown take; then it is what the last one took.
+START_SEC = 2.0
+
+
+class KillLife:
+    """One data directory and the crashes it goes through."""
+
+    def __init__(self, rig: Rig, seed: int) -> None:
+        self._rig = rig
+        self._seed = seed
+        self._r = random.Random(seed)
+        self._home = rig.work / "kill"
+        self._start_sec = START_SEC
+        self._histories, self._numbers = opening()
+        self._trace: list[str] = []
+        self._verdict = Verdict()
+        # What was asked for last.
+        self._crashed = self._histories
+        shutil.rmtree(self._home, ignore_errors=True)
+        self._home.mkdir(parents=True)
+        shutil.copytree(rig.base, self._home / "data")
+        options = [*random_options(self._r, rig.has_keyring), *rig.extra]
+        self.place = Place(self._home / "data", self._home / "error.log", options, rig.environment)
+
+    def run(self, end: float, cycles: int = CYCLES) -> bool:
+        """Go through crashes until a failure or until `end`; True if nothing was found."""
+        binary = self._rig.binary(self._r)
+        server = self._start(binary)
+        try:
+            for cycle in range(cycles):
+                if not self._verdict.is_clean or (cycle > 0 and time.monotonic() > end):
+                    break
+                server = self._cycle(server)
+                self._rig.counts.cycles += 1
+            if self._verdict.is_clean:
+                self._wrong(server.stop())
+                self._verdict.wrong += check_pages(self._rig, self.place.data)
+        finally:
+            server.kill()
+        self._rig.counts.take("kill", self._verdict)
+        if not self._verdict.is_clean:
+            case = case_of(self.place, server.binary, NEVER, kind="kill", seed=self._seed, trace=self._trace)
+            files = {name: self._home / name for name in ("crashed", "error.log", "data")}
+            self._rig.keep(f"kill-{self._seed}", self._verdict, self._crashed, case, files)
+        return self._verdict.is_clean
+
+    def _wrong(self, problem: str) -> None:
+        if problem:
+            self._verdict.wrong.append(problem)
+
+    def _start(self, binary: Binary) -> Server:
+        """A server that answers; if it does not, that is a failure."""
+        self._trace.append(f"start {binary.name}")
+        server = Server(binary, self.place)
+        self._wrong(server.wait_ready())
+        self._start_sec = time.monotonic() - server.begin
+        return server
+
+    def _cycle(self, server: Server) -> Server:
+        """Load, a crash, maybe crashes of recoveries, a start, the oracle; returns the server that runs then."""
+        r = self._r
+        journal = self._home / "journal"
+        clients = Clients(self._rig, server, self._histories, self._numbers, journal, r)
+        clients.work(r.uniform(0.1, MAX_LOAD_SEC))
+        how = "load" if self._rig.is_canary else r.choices(["load", "shutdown", "start"], [7, 2, 1])[0]
+        self._trace.append(f"kill in {how}")
+        if server.has_died:
+            self._wrong(f"{server.binary.name} died under load with {server.process.returncode}: {server.errors()}")
+        elif how == "shutdown":
+            server.terminate()
+            time.sleep(r.uniform(0, self._start_sec))
+        elif how == "start":
+            self._verdict.wrong += clients.stop()
+            self._wrong(server.stop())
+            server = Server(server.binary, self.place)
+            time.sleep(r.uniform(0, self._start_sec))
+        if how != "load" and server.process.poll():
+            self._wrong(f"{server.binary.name} ended with {server.process.returncode} in its {how}: {server.errors()}")
+        self._kill(server)
+        if how != "start":
+            self._verdict.wrong += clients.stop()
+        self._keep_crashed()
+        for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
+            binary = self._rig.binary(r)
+            server = Server(binary, self.place)
+            time.sleep(r.uniform(0, self._start_sec))
+            self._trace.append(f"kill recovery of {binary.name}")
+            if server.has_died:
+                self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")
+            self._kill(server)
+        server = self._start(self._rig.binary(r))
+        if self._verdict.is_clean:
+            self._crashed = self._histories
+            verdict, states = ask(self._rig, server, self._histories, NEVER)
+            self._verdict.add(verdict)
+            self._histories = go_on(states)
+        return server
+
+    def _kill(self, server: Server) -> None:
+        self._rig.counts.kills += not server.has_died
+        server.kill()
+
+    def _keep_crashed(self) -> None:
+        """A copy of what the crash left, for whoever has to look at a failure."""
+        if self._rig.is_canary:
+            return
+        copy = self._home / "crashed"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.place.data, copy)
+

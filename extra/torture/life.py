@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""What all kinds of crash have in common: clients on a server, counts, and what is kept of a failure."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from differential.server import Binary
+from redstart_cli.console import say
+from torture import load, pages, subjects
+from torture.oracle import History, Journal, State, Verdict, write_journal
+from torture.server import Place, Server, ask_oracle, initialise
+
+JOIN_TIMEOUT_SEC = 90
+# Commits that make a crash worth its while, and how long to wait for them.
+ENOUGH = 10
+SLOW_SEC = 10.0
+
+
+@dataclass
+class Counts:
+    """What a run came to."""
+
+    cycles: int = 0
+    kills: int = 0
+    power_cuts: int = 0
+    faults: int = 0
+    acknowledged: int = 0
+    checked: int = 0
+    lost: int = 0
+    wrong: int = 0
+    refused: int = 0
+    unmountable: int = 0
+    # What MySQL itself does wrong: see binlog.py.
+    known: int = 0
+    # Tablespace files and their pages that innochecksum has read.
+    files_checked: int = 0
+    pages_checked: int = 0
+    # Starts of this build with the tablespace map ON that were asked, and those that had a map and used it.
+    map_starts: int = 0
+    map_used: int = 0
+    # Servers that were asked after a crash, by name.
+    turns: Counter[str] = field(default_factory=Counter)
+    # Faults that were drawn and have happened, by call and kind of file.
+    fired: Counter[str] = field(default_factory=Counter)
+    # Faults that have happened at each site of sites.py.
+    sites: Counter[str] = field(default_factory=Counter)
+    # `checked` by the kind of crash.
+    checked_in: Counter[str] = field(default_factory=Counter)
+    found: list[str] = field(default_factory=list)
+
+    def take(self, kind: str, verdict: Verdict) -> None:
+        self.checked += verdict.checked
+        self.checked_in[kind] += verdict.checked
+        self.lost += len(verdict.lost)
+        self.wrong += len(verdict.wrong)
+        self.known += len(verdict.known)
+
+    def ask(self, server: Server, is_turn: bool = True) -> None:
+        """A server is asked; with `is_turn` it is one of those that take turns."""
+        self.turns[server.binary.name] += is_turn
+        if server.has_map:
+            self.map_starts += 1
+            self.map_used += server.files_trusted() > 0
+
+
+@dataclass
+class Rig:
+    """The servers, where the work is done, and what has been counted."""
+
+    binaries: dict[str, Binary]
+    subject: str
+    work: Path
+    innochecksum: list[str]
+    has_keyring: bool = False
+    counts: Counts = field(default_factory=Counts)
+    # Options and environment of each server, after all others: what a canary changes.
+    extra: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    is_canary: bool = False
+
+    def binary(self, r: random.Random) -> Binary:
+        """Who recovers this time."""
+        names, weights = subjects.turns(self.subject, self.binaries)
+        return self.binaries[r.choices(names, weights)[0]]
+
+    @property
+    def base(self) -> Path:
+        """A data directory with what the load expects."""
+        return self.work / "base/data"
+
+    def make_base(self) -> None:
+        """Make it, once."""
+        if not self.base.exists():
+            making = self.work / "base.making"
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir(parents=True)
+            place = Place(making / "data", making / "error.log", [])
+            initialise(self.binaries[self.subject], place, self.has_keyring)
+            making.rename(self.work / "base")
+
+    @property
+    def variants(self) -> list[str]:
+        return [name for name in load.VARIANTS if name != "encrypted" or self.has_keyring]
+
+    def keep(
+        self, name: str, verdict: Verdict, histories: list[History], case: dict[str, Any], files: dict[str, Path]
+    ) -> None:
+        """Keep what shows a failure again, and say how."""
+        if self.is_canary:
+            return
+        folder = self.work / "found" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for target, source in files.items():
+            if source.exists():
+                subprocess.run(["cp", "-a", "--sparse=always", source, folder / target], check=True)
+        write_journal(folder / "journal", histories)
+        report = {**case, "lost": verdict.lost, "wrong": verdict.wrong}
+        (folder / "case.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        self.counts.found.append(str(folder))
+        say(f"FOUND {name}: {len(verdict.lost)} lost, {len(verdict.wrong)} wrong")
+        for text in [*verdict.lost, *verdict.wrong][:8]:
+            say(f"  {text[:1500]}")
+        say(f"  shown again by: ./redstart torture --again {folder}")
+
+
+class Clients:
+    """The clients of one server, from their start to its end."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        server: Server,
+        histories: list[History],
+        numbers: dict[int, int],
+        journal: Path,
+        r: random.Random,
+        position: Callable[[], float] = lambda: 0,
+        errors_are_expected: bool = False,
+    ) -> None:
+        self._rig = rig
+        self._numbers = numbers
+        self._journal = Journal(journal, histories)
+        self._book = load.Book(self._journal, position, threading.Event(), errors_are_expected)
+        self._clients = {
+            history.client: load.Client(
+                server.socket,
+                history,
+                numbers[history.client],
+                load.Planner(history.client, random.Random(r.random()), rig.variants, not rig.is_canary),
+                self._book,
+            )
+            for history in histories
+            if not (rig.is_canary and history.client == load.BUILDER)
+        }
+        for client in self._clients.values():
+            client.start()
+
+    def work(self, seconds: float, enough: int = ENOUGH) -> None:
+        """Let them work for a time, and on a slow machine until enough is acknowledged."""
+        time.sleep(seconds)
+        end = time.monotonic() + SLOW_SEC
+        clients = self._clients.values()
+        while (
+            sum(client.acknowledged for client in clients) < enough
+            and time.monotonic() < end
+            and any(client.is_alive() for client in clients)
+        ):
+            time.sleep(0.02)
+
+    def stop(self) -> list[str]:
+        """Let them end their steps; returns what was wrong with the server's answers."""
+        self._book.stop.set()
+        wrong = []
+        end = time.monotonic() + JOIN_TIMEOUT_SEC
+        for number, client in self._clients.items():
+            client.join(max(0.0, end - time.monotonic()))
+            if client.is_alive():
+                wrong.append(f"client {number} has waited {JOIN_TIMEOUT_SEC} s for an answer")
+            self._numbers[number] = client.next_number
+            self._rig.counts.acknowledged += client.acknowledged
+            self._rig.counts.refused += client.refused
+            if client.defect:
+                wrong.append(client.defect)
+        self._journal.close()
+        return wrong
+
+
+def opening() -> tuple[list[History], dict[int, int]]:
+    """Histories of a new data directory, and the number of each client's first step."""
+    histories = [History(client, state) for client, state in enumerate(load.opening_states())]
+    return histories, {history.client: 0 for history in histories}
+
+
+def go_on(states: list[State]) -> list[History]:
+    """Histories that begin with what a server holds."""
+    return [History(client, state) for client, state in enumerate(states)]
+
+
+def ask(
+    rig: Rig, server: Server, histories: list[History], limit: float, is_turn: bool = True
+) -> tuple[Verdict, list[State]]:
+    """ask_oracle(), with a server that does not answer, or answers what nobody expects, as something wrong."""
+    rig.counts.ask(server, is_turn)
+    try:
+        return ask_oracle(server, histories, limit)
+    except (pymysql.err.MySQLError, OSError) as problem:
+        ended = f" (it has ended with {server.process.returncode})" if server.has_died else ""
+        return Verdict(wrong=[f"the oracle was not answered{ended}: {problem}: {server.errors()}"]), []
+    except Exception:  # noqa: BLE001: the answer is evidence, and the run goes on to keep it
+        return Verdict(wrong=[f"the oracle was given an answer that it does not expect: {traceback.format_exc()}"]), []
+
+
+def check_pages(rig: Rig, data: Path) -> list[str]:
+    """Whether all pages have a right checksum; after a clean stop.
+
+    Those of encrypted tables are left out: innochecksum cannot decrypt them. The server looks at each that it reads.
+    """
+    if not rig.innochecksum:
+        return []
+    files = [*sorted(data.rglob("*.ibd")), data / "ibdata1", *sorted(data.glob("undo_*")), *sorted(data.glob("*.ibu"))]
+    wrong = []
+    for path in files:
+        size = path.stat().st_size if path.exists() else 0
+        if size == 0 or pages.is_encrypted(path):
+            continue
+        command = [*rig.innochecksum, path]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        rig.counts.files_checked += 1
+        rig.counts.pages_checked += size // pages.bytes_of(path)
+        if done.returncode != 0:
+            said = " ".join((done.stderr or done.stdout).split())[:300]
+            wrong.append(f"innochecksum {path.relative_to(data)}: {done.returncode}: {said}")
+    return wrong
+
+
+def case_of(place: Place, binary: Binary, limit: float, **more: object) -> dict[str, Any]:
+    """What a failure is shown again with."""
+    return {"place": asdict(place) | {"data": "", "log": ""}, "subject": binary.name, "limit": limit, **more}

@@ -1,0 +1,447 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The load: what each client does, as data, as SQL and over a connection."""
+
+from __future__ import annotations
+
+import random
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT
+
+from torture.oracle import History, Journal, Op, State, Step, Table, xid
+
+CLIENTS = 4
+# A client of its own builds and drops indexes of the clients' tables `w` while these change them, and undo tablespaces.
+BUILDER = CLIENTS
+MAX_UNDO = 2
+UNDO_SHARE = 0.4
+ACCOUNTS = 100
+OPENING = 1000
+# Rows and bytes of content that a client holds at most.
+MAX_ROWS = 4000
+MAX_BYTES = 6 << 20
+MAX_TABLES = 4
+MAX_COLUMNS = 3
+PART_BYTES = 64
+# Prepared transactions, one in so many, wait for their second phase, so that a crash finds some.
+XA_PAUSE_EACH = 4
+XA_PAUSE_SEC = 0.05
+
+VARIANTS = {
+    "plain": "",
+    "compact": "ROW_FORMAT=COMPACT",
+    "redundant": "ROW_FORMAT=REDUNDANT",
+    "compressed": "ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8",
+    "hash": "PARTITION BY HASH (id) PARTITIONS 3",
+    "range": "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (300), PARTITION p1 VALUES LESS THAN (900),"
+    " PARTITION p2 VALUES LESS THAN MAXVALUE)",
+    "general": "TABLESPACE g{client}",
+    "punched": "COMPRESSION='zlib'",
+    "encrypted": "ENCRYPTION='Y'",
+}
+INDEXES = {
+    "k1": "INDEX k1 (k)",
+    "s1": "INDEX s1 (s)",
+    "sk": "INDEX sk (s, k)",
+    "kd": "INDEX kd (k DESC, s)",
+    "ku": "UNIQUE INDEX ku (k, id)",
+    "b1": "INDEX b1 (b(40))",
+    "g1": "SPATIAL INDEX g1 (g)",
+    "f1": "FULLTEXT INDEX f1 (s)",
+}
+# Partitioned tables have neither, and no such column.
+_NOT_PARTITIONED = {"g1", "f1"}
+_POINT = "g POINT AS (POINT(k, id)) STORED NOT NULL SRID 0"
+_COLUMNS = (
+    "id INT PRIMARY KEY, seq INT NOT NULL, n INT NOT NULL, k INT NOT NULL, s VARCHAR(64) NOT NULL, b LONGBLOB NOT NULL"
+)
+# Without the point and those that the load adds.
+COLUMNS = 6
+_K = "(id * 31 + seq) % 997"
+_S = "CONCAT('s', LPAD((id * 17 + seq) % 9973, 6, '0'), REPEAT('x', 20))"
+
+# Errors that come with the end of a server, in the client or in the server: whether the statement was done is open.
+GONE = frozenset(
+    {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2002, 2003, 2006, 2013, 2055, 3169, 4031}
+)
+# Errors that a transaction among others must expect: nothing was done.
+REFUSED = frozenset({1205, 1213, 1614})
+# The same for definitions: also too small a log of the changes during an index build, and an undo tablespace in use.
+REFUSED_DDL = REFUSED | {1529, 1799}
+
+
+def _b(client: int) -> str:
+    return f"REPEAT(SHA2(CONCAT('{client}-', seq, '-', id), 256), n)"
+
+
+def is_partitioned(variant: str) -> bool:
+    """Whether tables of a variant consist of partitions."""
+    return "PARTITION" in VARIANTS[variant]
+
+
+def right_content(client: int, columns: int, variant: str) -> str:
+    """SQL that is true for a row whose content follows from its step and length."""
+    extra = "" if is_partitioned(variant) else " AND ST_X(g) = k AND ST_Y(g) = id"
+    extra += "".join(f" AND x{number} = {number}" for number in range(columns))
+    return f"k = {_K} AND s = {_S} AND b = {_b(client)}{extra}"
+
+
+def create_table(client: int, name: str, variant: str) -> str:
+    """The statement that makes a table of a client; its comment names the variant."""
+    first, _, partitions = VARIANTS[variant].format(client=client).partition("PARTITION BY ")
+    tail = f" PARTITION BY {partitions}" if partitions else ""
+    columns = _COLUMNS if partitions else f"{_COLUMNS}, {_POINT}"
+    return f"CREATE TABLE c{client}.{name} ({columns}) COMMENT='{variant}' {first}{tail}"
+
+
+def statements(client: int, number: int, op: Op) -> list[str]:
+    """SQL of one operation of a step."""
+    kind, *rest = op
+    match kind:
+        case "insert":
+            table, low, high, length = rest
+            return [
+                f"INSERT INTO c{client}.{table} (id, seq, n, k, s, b) WITH RECURSIVE q (id, seq, n) AS"
+                f" (SELECT {low}, {number}, {length} UNION ALL SELECT id + 1, seq, n FROM q WHERE id + 1 < {high})"
+                f" SELECT id, seq, n, {_K}, {_S}, {_b(client)} FROM q"
+            ]
+        case "update":
+            table, low, high, length = rest
+            # Assignments are done from left to right.
+            return [
+                f"UPDATE c{client}.{table} SET seq = {number}, n = {length}, k = {_K}, s = {_S}, b = {_b(client)}"
+                f" WHERE id >= {low} AND id < {high}"
+            ]
+        case "delete":
+            table, low, high = rest
+            return [f"DELETE FROM c{client}.{table} WHERE id >= {low} AND id < {high}"]
+        case "move":
+            source, target, amount = rest
+            return [
+                f"UPDATE bank.accounts SET balance = balance - {amount} WHERE id = {source}",
+                f"UPDATE bank.accounts SET balance = balance + {amount} WHERE id = {target}",
+                f"INSERT INTO bank.moves VALUES ({client}, {number}, {source}, {target}, {amount})",
+            ]
+        case "undone":
+            inner = [text for one in rest[0] for text in statements(client, number, one)]
+            return ["SAVEPOINT a", *inner, "ROLLBACK TO SAVEPOINT a"]
+        case "create":
+            return [create_table(client, *rest)]
+        case "drop":
+            return [f"DROP TABLE c{client}.{rest[0]}"]
+        case "truncate":
+            return [f"TRUNCATE TABLE c{client}.{rest[0]}"]
+        case "rename":
+            return [f"RENAME TABLE c{client}.{rest[0]} TO c{client}.{rest[1]}"]
+        case "index":
+            return [f"ALTER TABLE {_of(client, rest[0])} ADD {INDEXES[rest[1]]}"]
+        case "unindex":
+            return [f"ALTER TABLE {_of(client, rest[0])} DROP INDEX {rest[1]}"]
+        case "column":
+            return [f"ALTER TABLE c{client}.{rest[0]} ADD COLUMN x{rest[1]} INT NOT NULL DEFAULT {rest[1]}"]
+        case "rebuild":
+            return [f"ALTER TABLE c{client}.{rest[0]} ENGINE=InnoDB, ALGORITHM={rest[1]}"]
+        case "undo-create":
+            return [f"CREATE UNDO TABLESPACE {rest[0]} ADD DATAFILE '{rest[0]}.ibu'"]
+        case "undo-inactive" | "undo-active":
+            return [f"ALTER UNDO TABLESPACE {rest[0]} SET {kind.removeprefix('undo-').upper()}"]
+        case "undo-drop":
+            return [f"DROP UNDO TABLESPACE {rest[0]}"]
+    raise ValueError(f"unknown operation {op}")
+
+
+def _of(client: int, table: str) -> str:
+    """Tables of the builder have the schema in their name."""
+    return table if "." in table else f"c{client}.{table}"
+
+
+# What is there at the beginning
+
+
+def schema(has_keyring: bool = False) -> list[str]:
+    """Statements that make what the load expects in a new server."""
+    made = [
+        "CREATE DATABASE bank",
+        "CREATE TABLE bank.accounts (id INT PRIMARY KEY, balance INT NOT NULL, INDEX (balance))",
+        "CREATE TABLE bank.moves (client INT, number INT, source INT, target INT, amount INT,"
+        " PRIMARY KEY (client, number), INDEX (source), INDEX (target))",
+        "INSERT INTO bank.accounts VALUES " + ", ".join(f"({number}, {OPENING})" for number in range(ACCOUNTS)),
+    ]
+    for client in range(CLIENTS):
+        made += [
+            f"CREATE DATABASE c{client}",
+            f"CREATE TABLE c{client}.progress (id INT PRIMARY KEY, number INT NOT NULL)",
+            f"INSERT INTO c{client}.progress VALUES (0, -1)",
+            f"CREATE TABLESPACE g{client} ADD DATAFILE 'g{client}.ibd'",
+            create_table(client, "w", "plain"),
+        ]
+    if has_keyring:
+        # The first encrypted table makes the master key.
+        made.append("CREATE TABLE bank.vault (id INT PRIMARY KEY) ENCRYPTION='Y'")
+    return made
+
+
+def opening_states() -> list[State]:
+    """What each client has then, the builder last."""
+    clients = [State(tables={"w": Table()}) for _ in range(CLIENTS)]
+    return [*clients, State(tables={f"c{client}.w": Table() for client in range(CLIENTS)})]
+
+
+# What a client decides to do
+
+
+class Planner:
+    """Chooses the next step of a client; everything follows from the random generator and the state.
+
+    Without definitions there are only plain transactions, which write no more redo at once than they must.
+    """
+
+    def __init__(self, client: int, r: random.Random, variants: list[str], has_definitions: bool = True) -> None:
+        self._client = client
+        self._r = r
+        self._variants = variants
+        self._has_definitions = has_definitions
+
+    def next(self, state: State, number: int) -> Step:
+        r = self._r
+        if self._client == BUILDER:
+            is_undo = r.random() < UNDO_SHARE
+            op = self._undo(state, number) if is_undo else self._index(state, r.choice(sorted(state.tables)))
+            return Step(number, "ddl", [op])
+        if self._has_definitions and r.random() < 0.12:
+            return Step(number, "ddl", [self._definition(state)])
+        kind = r.choices(["tx", "xa", "xa-back"], [80, 14, 6])[0] if self._has_definitions else "tx"
+        ops: list[Op] = []
+        ahead = state.copy() if r.random() < 0.5 else None
+        for _ in range(r.choice([1, 1, 1, 2, 3, 6]) if ahead is not None else 1):
+            op = self._change(ahead or state)
+            ops.append(op)
+            if ahead is not None:
+                ahead.apply(Step(number, "tx", [op]))
+        if r.random() < 0.4:
+            ops.insert(r.randrange(len(ops) + 1), self._move())
+        return Step(number, kind, ops)
+
+    def _move(self) -> Op:
+        source, target = self._r.sample(range(ACCOUNTS), 2)
+        return ["move", source, target, self._r.randrange(1, 50)]
+
+    def _change(self, state: State) -> Op:
+        r = self._r
+        name = r.choice(sorted(state.tables))
+        rows = state.tables[name].rows
+        held = sum(len(table.rows) for table in state.tables.values())
+        held_bytes = PART_BYTES * sum(length for table in state.tables.values() for _, length in table.rows.values())
+        if rows and (held > MAX_ROWS or held_bytes > MAX_BYTES):
+            return ["delete", name, *self._range(rows, len(rows) // 2 + 1)]
+        kind = r.choices(["insert", "large", "update", "delete", "undone"], [40, 3, 30, 15, 12])[0]
+        if kind in ("update", "delete") and rows:
+            low, high = self._range(rows, r.choice([1, 1, 3, 20, 200]))
+            return ["delete", name, low, high] if kind == "delete" else ["update", name, low, high, self._length()]
+        if kind == "undone":
+            inner = [self._change(state) for _ in range(1)]
+            return ["undone", inner]
+        # New rows lie behind the last one, or in a gap.
+        low = max(rows, default=-1) + 1
+        count = r.randrange(300, 1500) if kind == "large" else r.choice([1, 1, 2, 10, 40])
+        length = r.randrange(3) if count > 40 else self._length()
+        if length > 40:
+            count = 1
+        return ["insert", name, low, low + min(count, MAX_ROWS), length]
+
+    def _range(self, rows: dict[int, Any], count: int) -> tuple[int, int]:
+        low = self._r.choice(list(rows))
+        return low, low + count
+
+    def _length(self) -> int:
+        """Parts of content: mostly within a page, at times a blob of up to 256 KiB."""
+        r = self._r
+        return r.choices([r.randrange(8), r.randrange(8, 40), r.randrange(100, 500), r.randrange(1000, 4000)],
+                         [75, 15, 8, 2])[0]
+
+    def _index(self, state: State, table: str) -> Op:
+        present = state.tables[table].indexes
+        possible = INDEXES.keys()
+        if is_partitioned(state.tables[table].variant):
+            possible -= _NOT_PARTITIONED
+        index = self._r.choice(sorted(possible))
+        return ["unindex" if index in present else "index", table, index]
+
+    def _undo(self, state: State, number: int) -> Op:
+        """Purge empties an inactive undo tablespace and truncates it; one that is not empty cannot be dropped.
+
+        Each has a name of its own: MySQL leaves the file of one whose CREATE a power cut has ended.
+        """
+        r = self._r
+        if not state.undo or (len(state.undo) < MAX_UNDO and r.random() < 0.3):
+            return ["undo-create", f"u{number}"]
+        kind = r.choice(["undo-inactive", "undo-inactive", "undo-active", "undo-drop", "undo-drop"])
+        return [kind, r.choice(sorted(state.undo))]
+
+    def _definition(self, state: State) -> Op:
+        r = self._r
+        names = [f"t{number}" for number in range(MAX_TABLES)]
+        mine = sorted(name for name in state.tables if name != "w")
+        free = [name for name in names if name not in state.tables]
+        if free and (not mine or r.random() < 0.35):
+            return ["create", r.choice(free), r.choice(self._variants)]
+        name = r.choice(mine)
+        kind = r.choices(["index", "drop", "truncate", "rename", "column", "rebuild"], [35, 14, 14, 10, 12, 15])[0]
+        if kind == "rename" and free:
+            return ["rename", name, r.choice(free)]
+        if kind == "column" and state.tables[name].columns < MAX_COLUMNS:
+            return ["column", name, state.tables[name].columns]
+        if kind == "rebuild":
+            return ["rebuild", name, r.choice(["INPLACE", "COPY"])]
+        if kind in ("drop", "truncate"):
+            return [kind, name]
+        return self._index(state, name)
+
+
+# Doing it
+
+
+class Defect(Exception):
+    """The server answered what it must not answer."""
+
+
+def connect(socket: Path, timeout_sec: float = 60) -> Any:
+    """A connection of the rig or of a client."""
+    return pymysql.connect(
+        unix_socket=str(socket), user="root", autocommit=True, read_timeout=timeout_sec, write_timeout=timeout_sec,
+        client_flag=CLIENT.FOUND_ROWS, charset="utf8mb4",
+    )  # fmt: skip
+
+
+@dataclass
+class Book:
+    """What all clients write down, and how."""
+
+    journal: Journal
+    position: Callable[[], float]
+    stop: threading.Event
+    errors_are_expected: bool = False
+
+
+class Client(threading.Thread):
+    """Does one step after the other until it is told to stop or the server is gone."""
+
+    def __init__(self, socket: Path, history: History, first: int, planner: Planner, book: Book) -> None:
+        super().__init__(daemon=True)
+        self._socket = socket
+        self._history = history
+        self._planner = planner
+        self._book = book
+        self._number = first
+        self._cursor: Any = None
+        self.acknowledged = 0
+        self.refused = 0
+        self.defect = ""
+
+    @property
+    def next_number(self) -> int:
+        """The number of the step that comes next."""
+        return self._number
+
+    def run(self) -> None:
+        try:
+            connection = connect(self._socket)
+        except (pymysql.err.MySQLError, OSError):
+            return  # killed already
+        try:
+            self._cursor = connection.cursor()
+            self._cursor.execute(
+                "SET innodb_lock_wait_timeout = 2, lock_wait_timeout = 10, cte_max_recursion_depth = 100000"
+            )
+            state = self._history.base.copy()
+            while not self._book.stop.is_set():
+                step = self._planner.next(state, self._number)
+                self._number += 1
+                if self._do(step):
+                    state.apply(step)
+                    self.acknowledged += not step.is_undone
+                else:
+                    self.refused += 1
+        except (pymysql.err.MySQLError, OSError) as problem:
+            if _code(problem) not in GONE and not self._book.errors_are_expected:
+                self.defect = f"client {self._history.client}: {problem}"
+        except Exception:  # noqa: BLE001: a defect of the rig must not look like a quiet client
+            self.defect = f"client {self._history.client}: {traceback.format_exc()}"
+        finally:
+            try:
+                connection.close()
+            except (pymysql.err.MySQLError, OSError):
+                pass
+
+    def _do(self, step: Step) -> bool:
+        """True if the server has acknowledged the step, False if it has refused it."""
+        book, client = self._book, self._history.client
+        self._history.steps.append(step)
+        book.journal.begin(client, step)
+        try:
+            if step.kind == "ddl":
+                self._run(step)
+            elif step.kind == "tx":
+                self._cursor.execute("BEGIN")
+                self._run(step)
+                self._cursor.execute("COMMIT")
+            else:
+                self._run_xa(step)
+        except pymysql.err.MySQLError as problem:
+            expected = REFUSED_DDL if step.kind == "ddl" else REFUSED
+            if _code(problem) not in expected or step.prepared is not None or book.errors_are_expected:
+                raise
+            self._roll_back(step)
+            self._history.steps.remove(step)
+            book.journal.failed(client, step, str(problem))
+            return False
+        book.journal.mark(client, step, "acknowledged", book.position())
+        return True
+
+    def _run(self, step: Step) -> None:
+        client = self._history.client
+        for op in step.ops:
+            for text in statements(client, step.number, op):
+                self._cursor.execute(text)
+        if step.is_transaction:
+            done = self._cursor.execute(f"UPDATE c{client}.progress SET number = {step.number}")
+            if done != 1:
+                raise Defect(f"the row of c{client}.progress is not there")
+
+    def _run_xa(self, step: Step) -> None:
+        book, client = self._book, self._history.client
+        name = xid(client, step.number)
+        self._cursor.execute(f"XA START '{name}'")
+        self._run(step)
+        self._cursor.execute(f"XA END '{name}'")
+        self._cursor.execute(f"XA PREPARE '{name}'")
+        book.journal.mark(client, step, "prepared", book.position())
+        if step.number % XA_PAUSE_EACH == 0:
+            book.stop.wait(XA_PAUSE_SEC)
+        book.journal.mark(client, step, "decided", book.position())
+        self._cursor.execute(f"XA {'ROLLBACK' if step.is_undone else 'COMMIT'} '{name}'")
+
+    def _roll_back(self, step: Step) -> None:
+        if step.kind in ("tx", "ddl"):
+            self._cursor.execute("ROLLBACK")
+            return
+        name = xid(self._history.client, step.number)
+        try:
+            self._cursor.execute(f"XA END '{name}'")
+        except pymysql.err.MySQLError as problem:
+            if _code(problem) in GONE:
+                raise
+        self._cursor.execute(f"XA ROLLBACK '{name}'")
+
+
+def _code(problem: BaseException) -> int:
+    if isinstance(problem, pymysql.err.InterfaceError):
+        return 0  # the connection is closed
+    code = problem.args[0] if problem.args else 0
+    return code if isinstance(code, int) and isinstance(problem, pymysql.err.MySQLError) else 0

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Pages of tablespace files, as far as the rig has to know them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+PAGE_BYTES = 16384
+_FLUSH_LSN_AT, _DATA_AT = 26, 38
+_SPACE_FLAGS_AT = 54
+_ENCRYPTION = 1 << 13
+# The last eight bytes are the checksum again and half of the LSN.
+_END_BYTES = 8
+_CRC32C = 0x82F63B78
+
+
+def _flags(path: Path) -> int:
+    """The flags of a tablespace; 0 if its file is empty."""
+    with path.open("rb") as file:
+        head = file.read(_SPACE_FLAGS_AT + 4)
+    return struct.unpack_from(">I", head, _SPACE_FLAGS_AT)[0] if len(head) == _SPACE_FLAGS_AT + 4 else 0
+
+
+def bytes_of(path: Path) -> int:
+    """The size of the pages in a file: smaller than PAGE_BYTES in tables with ROW_FORMAT=COMPRESSED."""
+    compressed = _flags(path) >> 1 & 15
+    return 512 << compressed if compressed else PAGE_BYTES
+
+
+def is_encrypted(path: Path) -> bool:
+    """Whether the pages are encrypted: their checksums are those of what the server has encrypted."""
+    return bool(_flags(path) & _ENCRYPTION)
+
+
+def _make_table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (_CRC32C if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _make_table()
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C, of Castagnoli's polynomial."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = value >> 8 ^ _TABLE[(value ^ byte) & 255]
+    return value ^ 0xFFFFFFFF
+
+
+def checksum(page: bytes) -> int:
+    """What innodb_checksum_algorithm=crc32 writes to the beginning and the end of a page."""
+    return crc32c(page[4:_FLUSH_LSN_AT]) ^ crc32c(page[_DATA_AT:-_END_BYTES])
+
+
+def edit(path: Path, number: int, change: Callable[[bytearray], None]) -> None:
+    """Change a page of a file that no server uses, and put its checksum right; it must have been right before."""
+    with path.open("r+b") as file:
+        file.seek(number * PAGE_BYTES)
+        page = bytearray(file.read(PAGE_BYTES))
+        stored = struct.unpack_from(">I", page)[0]
+        if stored != checksum(page):
+            raise ValueError(f"page {number} of {path}: its checksum is {stored:#x}, not {checksum(page):#x}")
+        change(page)
+        right = struct.pack(">I", checksum(page))
+        page[:4] = page[-_END_BYTES : -_END_BYTES + 4] = right
+        file.seek(number * PAGE_BYTES)
+        file.write(page)
+
+
+def records(page: bytes) -> Iterator[int]:
+    """Where the records of an index page begin, in their order, in a row format other than REDUNDANT."""
+    infimum, supremum = 99, 112
+    at = infimum
+    for _ in range(len(page)):
+        (step,) = struct.unpack_from(">h", page, at - 2)
+        at = at + step & 0xFFFF
+        if at == supremum:
+            return
+        yield at
+    raise ValueError("the records of the page are a circle")
+
+
+def is_deleted(page: bytes, record: int) -> bool:
+    """Whether a record is marked as deleted."""
+    return bool(page[record - 5] & 0x20)
+
+
+def mark_deleted(page: bytearray, record: int) -> None:
+    page[record - 5] |= 0x20

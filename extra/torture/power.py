@@ -1,0 +1,254 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Power cuts: of what was written, only what was flushed is sure to be there."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.errors import BenchError
+from redstart_cli.console import warn
+from torture import preload, stack, writelog
+from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
+from torture.oracle import NEVER, History, Verdict
+from torture.server import MAP_ON, Place, Server, random_options
+
+MIN_LOAD_SEC = 1.0
+MAX_LOAD_SEC = 4.0
+# Disks made of one recording. More are cheaper, fewer see more of the load.
+CUTS = 6
+# Recordings that begin on a disk that a cut has left, one after the other.
+MAX_DEPTH = 3
+# Cuts in the recovery at the beginning of a recording rather than under load.
+RECOVERY_SHARE = 0.25
+# The same if the recording began with a clean start.
+CLEAN_START_SHARE = 0.05
+PAGES_SHARE = 0.3
+# Lives in which the tablespace map is not flushed.
+UNFLUSHED_MAP_SHARE = 0.25
+
+
+@dataclass
+class Source:
+    """A disk, and what must be found on it."""
+
+    image: Path
+    histories: list[History]
+    limit: float
+
+
+@dataclass
+class Recording:
+    """What was written to a disk while a server recovered and then worked.
+
+    Up to the position `checked` it owes what the disk owed before; from `loaded` on, what the clients were told.
+    Between them the oracle ends prepared transactions, and what is owed is neither.
+    """
+
+    log: Path
+    entries: list[writelog.Entry]
+    before: Source
+    after: list[History]
+    checked: int
+    loaded: int
+    end: int
+
+
+class PowerLife:
+    """A disk, the servers that work on it, and the disks that power cuts make of it."""
+
+    def __init__(self, rig: Rig, seed: int, kind: str | None = None) -> None:
+        self._rig = rig
+        self._seed = seed
+        self._r = random.Random(seed)
+        self._home = rig.work / "power"
+        self._kind = kind or self._r.choice(stack.FILE_SYSTEMS)
+        self._options = [*random_options(self._r, rig.has_keyring), *rig.extra]
+        # A map that was not flushed may be torn or old, but must not be believed: nothing may be lost by it.
+        drops_map = self._r.random() < UNFLUSHED_MAP_SHARE and not rig.is_canary
+        self._environment = preload.dropping(rig.work, "map") if drops_map else rig.environment
+        self._histories, self._numbers = opening()
+        self._home.mkdir(parents=True, exist_ok=True)
+
+    def run(self, end: float, cuts: int = CUTS, depth: int | None = None) -> bool:
+        """Record and cut until a failure or until `end`; True if nothing was found."""
+        image = self._home / "source.img"
+        stack.copy_image(self._new_disk(), image)
+        source = Source(image, self._histories, NEVER)
+        for level in range(depth or self._r.randrange(1, MAX_DEPTH + 1)):
+            recording = self._record(source, level)
+            if recording is None:
+                return False
+            for _ in range(cuts):
+                cut, owed = self._choose(recording)
+                if not self._is_right(recording, cut, owed):
+                    return False
+                if time.monotonic() > end:
+                    return True
+            cut, owed = self._choose(recording)
+            writelog.build_disk(image, recording.log, recording.entries, cut)
+            source = Source(image, owed.histories, owed.limit)
+        return True
+
+    def _new_disk(self) -> Path:
+        """An image with a file system and a data directory, made once for each kind."""
+        image = self._rig.work / f"base-{self._kind}.img"
+        if not image.exists():
+            making = image.with_suffix(".making")
+            point = self._home / "fs"
+            point.mkdir(exist_ok=True)
+            stack.make_file_system(making, self._kind)
+            with stack.mounted(making, point, self._kind):
+                shutil.copytree(self._rig.base, point / "data")
+                self._write_map(point / "data")
+            making.rename(image)
+        return image
+
+    def _write_map(self, data: Path) -> None:
+        """Let the disk have a tablespace map, which the copied files do not fit."""
+        if "ours" in self._rig.binaries:
+            server = Server(self._rig.binaries["ours"], Place(data, self._home / "map.log", [MAP_ON]))
+            try:
+                problem = server.wait_ready() or server.stop()
+                if problem:
+                    raise BenchError(problem)
+            finally:
+                server.kill()
+
+    def _place(self, log: str) -> Place:
+        path = self._home / log
+        path.unlink(missing_ok=True)
+        return Place(self._home / "fs/data", path, self._options, self._environment)
+
+    def _record(self, source: Source, level: int) -> Recording | None:
+        """A start on a disk and a load, with all writes; None if that alone has shown a failure."""
+        log = self._home / "writes.log"
+        disk = self._home / "disk.img"
+        stack.copy_image(source.image, disk)
+        place = self._place("recorded.log")
+        binary = self._rig.binary(self._r)
+        verdict = Verdict()
+
+        def position() -> int:
+            return log.stat().st_size
+
+        with contextlib.ExitStack() as mounts:
+            try:
+                mounts.enter_context(stack.recorded(self._home, disk, log, self._kind))
+            except BenchError as problem:
+                if level == 0:
+                    raise
+                self._unmountable(problem)
+                return None
+            server = Server(binary, place)
+            mounts.callback(server.kill)
+            problem = server.wait_ready()
+            checked = position()
+            if problem:
+                verdict.wrong.append(problem)
+            else:
+                answer, states = ask(self._rig, server, source.histories, source.limit)
+                verdict.add(answer)
+            if verdict.is_clean:
+                after = go_on(states)
+                loaded = position()
+                clients = Clients(
+                    self._rig, server, after, self._numbers, self._home / "journal", self._r, position
+                )
+                clients.work(self._r.uniform(MIN_LOAD_SEC, MAX_LOAD_SEC))
+                if server.has_died:
+                    verdict.wrong.append(f"{binary.name} died under load: {server.errors()}")
+                end = position()
+                server.kill()
+                verdict.wrong += clients.stop()
+        self._rig.counts.cycles += 1
+        self._rig.counts.take("power", verdict)
+        if not verdict.is_clean:
+            self._keep(f"power-{self._seed}-start{level}", verdict, source, binary.name, {"image": source.image})
+            return None
+        entries = writelog.read_entries(log, end)
+        return Recording(log, entries, source, after, checked, loaded, end)
+
+    def _choose(self, recording: Recording) -> tuple[writelog.Cut, Source]:
+        """A power cut, and what is owed after it."""
+        early = writelog.flushes_within(recording.entries, recording.checked)
+        late = writelog.flushes(recording.entries, recording.loaded, recording.end)
+        r = self._r
+        is_owed = any(history.steps for history in recording.before.histories)
+        share = RECOVERY_SHARE if is_owed else CLEAN_START_SHARE
+        in_recovery = bool(early) and (not late or r.random() < share)
+        flush = r.choice(early if in_recovery else late)
+        cut = writelog.choose_cut(recording.entries, flush, recording.end, r)
+        before = recording.before
+        if in_recovery:
+            return cut, Source(before.image, before.histories, before.limit)
+        return cut, Source(before.image, recording.after, cut.limit)
+
+    def _is_right(self, recording: Recording, cut: writelog.Cut, owed: Source) -> bool:
+        """Make the disk of a cut, start a server on it and ask."""
+        image = self._home / "cut.img"
+        stack.copy_image(recording.before.image, image)
+        writelog.build_disk(image, recording.log, recording.entries, cut)
+        place = self._place("cut.log")
+        binary = self._rig.binary(self._r)
+        wants_pages = self._r.random() < PAGES_SHARE or self._rig.counts.power_cuts == 0
+        with contextlib.ExitStack() as mounts:
+            try:
+                mounts.enter_context(stack.mounted(image, self._home / "fs", self._kind))
+            except BenchError as problem:
+                self._unmountable(problem)
+                return True
+            verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages)
+        self._rig.counts.power_cuts += 1
+        self._rig.counts.take("power", verdict)
+        if verdict.is_clean:
+            return True
+        stack.copy_image(recording.before.image, image)
+        writelog.build_disk(image, recording.log, recording.entries, cut)
+        files = {"image": image, "writes.log": recording.log, "before.img": recording.before.image}
+        self._keep(
+            f"power-{self._seed}-{self._rig.counts.power_cuts}", verdict, owed, binary.name, files,
+            flush=cut.flush, manner=cut.manner, later={str(number): sectors for number, sectors in cut.later.items()},
+        )  # fmt: skip
+        return False
+
+    def _unmountable(self, problem: BenchError) -> None:
+        """The file system's failure, not the server's: said, counted and limited (cli.py)."""
+        warn(f"the file system of a disk is not mounted: {problem}")
+        self._rig.counts.unmountable += 1
+
+    def _keep(
+        self, name: str, verdict: Verdict, owed: Source, subject: str, files: dict[str, Path], **more: object
+    ) -> None:
+        place = self._place("none")
+        about = {"kind": "power", "file_system": self._kind, "seed": self._seed, **more}
+        case = case_of(place, self._rig.binaries[subject], owed.limit, **about)
+        files = {
+            **files,
+            "recorded.log": self._home / "recorded.log",
+            "error.log": self._home / "cut.log",
+        }
+        self._rig.keep(name, verdict, owed.histories, case, files)
+
+
+def check_place(
+    rig: Rig, place: Place, subject: str, histories: list[History], limit: float, wants_pages: bool
+) -> Verdict:
+    """Start a server on what a crash has left and ask; with `wants_pages` stop it and check all pages, too."""
+    verdict = Verdict()
+    server = Server(rig.binaries[subject], place)
+    try:
+        problem = server.wait_ready()
+        if problem:
+            return Verdict(wrong=[problem])
+        verdict, _ = ask(rig, server, histories, limit)
+        if wants_pages and verdict.is_clean:
+            problem = server.stop()
+            verdict.wrong += [problem] if problem else check_pages(rig, place.data)
+    finally:
+        server.kill()
+    return verdict

@@ -1,0 +1,26 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The library that is preloaded into servers (faults.c)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench import tools
+
+_SOURCE = Path(__file__).resolve().parent / "faults.c"
+
+
+def library(work: Path) -> Path:
+    """The library, compiled once."""
+    made = work / "faults.so"
+    if not made.exists():
+        tools.need("cc")
+        making = made.with_suffix(".making")
+        tools.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", making, _SOURCE, "-ldl"])
+        making.rename(made)
+    return made
+
+
+def dropping(work: Path, kinds: str) -> dict[str, str]:
+    """Environment of a server whose flushes of some kinds of files do nothing."""
+    return {"LD_PRELOAD": str(library(work)), "TORTURE_DROP": kinds} if kinds else {}

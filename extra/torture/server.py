@@ -1,0 +1,391 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Servers that the rig starts and ends, and what it asks them."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from differential.server import Binary, die_with_parent
+from torture import binlog, load, subjects
+from torture.oracle import History, Observed, State, Table, Verdict, balances
+
+START_TIMEOUT_SEC = 180
+STOP_TIMEOUT_SEC = 180
+CHECK_TIMEOUT_SEC = 120
+LOG_LINES_SHOWN = 12
+# Lives with the tablespace map; the others have it OFF, so that the default does not matter.
+MAP_SHARE = 2 / 3
+MAP_ON, MAP_OFF = "--loose-innodb-tablespace-map=ON", "--loose-innodb-tablespace-map=OFF"
+_TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
+MAX_LOG_BYTES = 8 << 20
+TRUNCATE_SEC = 5.0
+ENCRYPT = ("OFF", "OFF", "ON")
+
+COMMON = (
+    "--no-defaults", "--skip-networking", "--secure-file-priv=", "--performance-schema=OFF", "--event-scheduler=OFF",
+    "--lower-case-table-names=0", "--log-error-verbosity=3", "--innodb-buffer-pool-load-at-startup=OFF",
+    "--innodb-data-file-path=ibdata1:8M:autoextend", "--innodb-temp-data-file-path=ibtmp1:12M:autoextend",
+    "--log-bin=binlog", "--server-id=1", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
+    "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1", "--user=root",
+)  # fmt: skip
+
+
+def random_options(r: random.Random, has_keyring: bool = False) -> list[str]:
+    """Options of a life: small pools and logs, so that pages are flushed and checkpoints move while clients write."""
+    return [
+        f"--innodb-buffer-pool-size={r.choice([8, 16, 32])}M",
+        f"--innodb-redo-log-capacity={r.choice([8, 8, 16, 32])}M",
+        f"--innodb-flush-method={r.choice(['O_DIRECT', 'fsync'])}",
+        f"--innodb-doublewrite-pages={r.choice([4, 16])}",
+        f"--max-binlog-size={r.choice([64, 1024, 65536])}K",
+        f"--innodb-change-buffering={r.choice(['all', 'none'])}",
+        f"--innodb-use-fdatasync={r.choice(['ON', 'OFF'])}",
+        f"--innodb-fast-shutdown={r.choice([0, 1, 1, 2])}",
+        f"--innodb-log-writer-threads={r.choice(['ON', 'OFF'])}",
+        f"--innodb-ddl-threads={r.choice([1, 4])}",
+        f"--innodb-ddl-buffer-size={r.choice([65536, 1048576])}",
+        f"--innodb-max-undo-log-size={r.choice([10, 1024])}M",
+        f"--innodb-max-dirty-pages-pct={r.choice([1, 90])}",
+        f"--innodb-purge-rseg-truncate-frequency={r.choice([1, 16, 128])}",
+        f"--binlog-order-commits={r.choice(['ON', 'ON', 'OFF'])}",
+        f"--innodb-redo-log-encrypt={r.choice(ENCRYPT) if has_keyring else 'OFF'}",
+        f"--innodb-undo-log-encrypt={r.choice(ENCRYPT) if has_keyring else 'OFF'}",
+        # MySQL does not know it, and `off` turns it off.
+        MAP_ON if r.random() < MAP_SHARE else MAP_OFF,
+    ]
+
+
+@dataclass
+class Place:
+    """A data directory and how servers are run on it."""
+
+    data: Path
+    log: Path
+    options: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Server:
+    """One run of a server."""
+
+    def __init__(self, binary: Binary, place: Place, extra: Sequence[str] = ()) -> None:
+        self.binary = binary
+        self.place = place
+        # The path of a socket must be short, and it must not lie on the image.
+        self._sockets = tempfile.TemporaryDirectory(prefix="torture-")
+        self.socket = Path(self._sockets.name) / "s"
+        self._log_begin = place.log.stat().st_size if place.log.exists() else 0
+        if subjects.has_keyring(place.data):
+            subjects.write_keyring(place.data)  # it may be a copy
+        self.begin = time.monotonic()
+        command = [
+            *binary.command, *COMMON, *place.options, *binary.options, *extra, f"--datadir={place.data}",
+            f"--socket={self.socket}", f"--pid-file={self._sockets.name}/pid", f"--log-error={place.log}",
+            f"--tmpdir={self._sockets.name}",
+        ]  # fmt: skip
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **place.environment},
+            preexec_fn=die_with_parent,
+        )
+
+    def wait_ready(self, timeout_sec: float = START_TIMEOUT_SEC) -> str:
+        """Empty if the server answers, else why it does not."""
+        end = self.begin + timeout_sec
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                return f"{self.binary.name} ended with {self.process.returncode} at its start: {self.errors()}"
+            try:
+                load.connect(self.socket).close()
+                return ""
+            except (pymysql.err.MySQLError, OSError):
+                time.sleep(0.02)
+        self.kill()
+        return f"{self.binary.name} did not start within {timeout_sec} s: {self.errors()}"
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it has ended although nobody has ended it."""
+        return self.process.poll() is not None
+
+    def errors(self) -> str:
+        """What it has said of errors, or its last lines."""
+        if not self.place.log.exists():
+            return "no error log"
+        lines = self._log().splitlines()
+        wanted = [line for line in lines if "[ERROR]" in line or "Assertion" in line] or lines
+        return " | ".join(wanted[-LOG_LINES_SHOWN:])
+
+    def _log(self) -> str:
+        """What this run has written to the error log."""
+        if not self.place.log.exists():
+            return ""
+        with self.place.log.open(errors="replace") as file:
+            file.seek(self._log_begin)
+            return file.read(MAX_LOG_BYTES)
+
+    @property
+    def has_map(self) -> bool:
+        """Whether it keeps a tablespace map."""
+        return self.binary.name == "ours" and MAP_ON in self.place.options
+
+    def files_trusted(self) -> int:
+        """Files whose headers were not read, on the word of the map."""
+        found = _TRUSTED.search(self._log())
+        return int(found[1]) if found else 0
+
+    def terminate(self) -> None:
+        """Begin a clean shutdown."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> str:
+        """A clean shutdown; empty, or what was wrong with it."""
+        self.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_SEC)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return f"{self.binary.name} did not stop within {STOP_TIMEOUT_SEC} s: {self.errors()}"
+        finally:
+            self._sockets.cleanup()
+        if self.process.returncode != 0:
+            return f"{self.binary.name} ended with {self.process.returncode} at its stop: {self.errors()}"
+        return ""
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._sockets.cleanup()
+
+
+def initialise(binary: Binary, place: Place, has_keyring: bool = False) -> None:
+    """Make a data directory with what the load expects, and stop cleanly."""
+    command = [*binary.command, *COMMON, *place.options, *binary.options, "--initialize-insecure",
+               f"--datadir={place.data}", f"--log-error={place.log}"]  # fmt: skip
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, timeout=600)  # fmt: skip
+    if has_keyring:
+        subjects.write_keyring(place.data)
+    server = Server(binary, place)
+    try:
+        problem = server.wait_ready()
+        if problem:
+            raise RuntimeError(problem)
+        connection = load.connect(server.socket)
+        with connection, connection.cursor() as cursor:
+            for text in load.schema(has_keyring):
+                cursor.execute(text)
+        problem = server.stop()
+        if problem:
+            raise RuntimeError(problem)
+    finally:
+        server.kill()
+
+
+# The oracle's questions
+
+
+def observe(cursor: Any, client: int) -> Observed:
+    """What the server holds of one client."""
+    if client == load.BUILDER:
+        tables = {f"c{other}.w": Table(indexes=_indexes(cursor, f"c{other}", "w")) for other in range(load.CLIENTS)}
+        cursor.execute("SELECT name FROM information_schema.innodb_tablespaces WHERE space_type = 'Undo'")
+        undo = {name for (name,) in cursor.fetchall()} - {"innodb_undo_001", "innodb_undo_002"}
+        return Observed(State(tables=tables, undo=undo))
+    schema = f"c{client}"
+    cursor.execute(f"SELECT number FROM {schema}.progress")
+    numbers = [number for (number,) in cursor.fetchall()]
+    state = State(progress=numbers[0] if numbers else -1)
+    observed = Observed(state)
+    if len(numbers) != 1:
+        observed.broken.append(f"progress has {len(numbers)} rows")
+    cursor.execute(
+        "SELECT t.table_name, t.table_comment, COUNT(*) FROM information_schema.tables t"
+        f" JOIN information_schema.columns c USING (table_schema, table_name) WHERE t.table_schema = '{schema}'"
+        " AND t.table_name <> 'progress' AND c.column_name <> 'g' GROUP BY 1, 2"
+    )
+    for name, variant, columns in cursor.fetchall():
+        table = state.tables[name] = Table(variant, columns - load.COLUMNS)
+        if name != "w":
+            table.indexes = _indexes(cursor, schema, name)
+        cursor.execute(f"SELECT id, seq, n, {load.right_content(client, table.columns, variant)} FROM {schema}.{name}")
+        for row, number, length, is_right in cursor.fetchall():
+            table.rows[row] = (number, length)
+            if not is_right:
+                observed.broken.append(f"{name}: the content of row {row} is not what step {number} wrote")
+    cursor.execute(f"SELECT number, source, target, amount FROM bank.moves WHERE client = {client}")
+    state.moves = {number: (source, target, amount) for number, source, target, amount in cursor.fetchall()}
+    return observed
+
+
+def _indexes(cursor: Any, schema: str, table: str) -> set[str]:
+    cursor.execute(
+        "SELECT DISTINCT index_name FROM information_schema.statistics WHERE index_name <> 'PRIMARY'"
+        f" AND table_schema = '{schema}' AND table_name = '{table}'"
+    )
+    return {name for (name,) in cursor.fetchall()}
+
+
+def _prepared(cursor: Any) -> set[str]:
+    """The names of the prepared transactions."""
+    cursor.execute("XA RECOVER")
+    return {data if isinstance(data, str) else data.decode() for _, _, _, data in cursor.fetchall()}
+
+
+def check_binlog(cursor: Any, data: Path) -> Verdict:
+    """Whether binary logs and tables hold the same transactions, before anything is written."""
+    progress = {}
+    for client in range(load.CLIENTS):
+        cursor.execute(f"SELECT number FROM c{client}.progress")
+        progress |= {client: number for (number,) in cursor.fetchall()}
+    cursor.execute("SELECT @@gtid_executed")
+    executed = binlog.parse_gtids(cursor.fetchone()[0])
+    try:
+        held = binlog.read(data)
+    except (binlog.BadBinlog, OSError) as problem:
+        return Verdict(wrong=[f"binary log: {problem}"])
+    wrong, known = binlog.compare(held, executed, progress, _prepared(cursor))
+    return Verdict(wrong=[f"binary log: {text}" for text in wrong], known=known)
+
+
+def resolve_prepared(cursor: Any, histories: list[History], limit: float) -> Verdict:
+    """End the prepared transactions as their clients would have."""
+    found = _prepared(cursor)
+    total = Verdict()
+    for history in histories:
+        todo, verdict = history.prepared(found, limit)
+        total.add(verdict)
+        for name, word in sorted(todo.items()):
+            cursor.execute(f"XA {word} '{name}'")
+            found.discard(name)
+    total.wrong += [f"{name} is prepared, and nobody has prepared it" for name in sorted(found)]
+    for name in found:
+        cursor.execute(f"XA ROLLBACK '{name}'")
+    return total
+
+
+def check_tables(cursor: Any) -> list[str]:
+    """What is wrong with tables and indexes by themselves."""
+    wrong = []
+    cursor.execute(
+        "SELECT table_schema, table_name FROM information_schema.tables"
+        " WHERE table_schema = 'bank' OR table_schema LIKE 'c_' ORDER BY 1, 2"
+    )
+    for schema, table in cursor.fetchall():
+        cursor.execute(f"CHECK TABLE {schema}.{table}")
+        said = [row[3] for row in cursor.fetchall() if row[2] != "status" or row[3] != "OK"]
+        if said:
+            wrong.append(f"CHECK TABLE {schema}.{table}: {'; '.join(said)}")
+        else:
+            wrong += _check_indexes(cursor, schema, table)
+    # The second form is that of a table that a user has given such a name.
+    cursor.execute(
+        "SELECT name FROM information_schema.innodb_tables WHERE name LIKE '%#sql%' OR name LIKE '%@0023sql%'"
+    )
+    wrong += [f"{name} is left of a statement" for (name,) in cursor.fetchall()]
+    return wrong
+
+
+def _check_indexes(cursor: Any, schema: str, table: str) -> list[str]:
+    """Whether each secondary index holds the same rows as the clustered one."""
+    cursor.execute(
+        "SELECT index_name, GROUP_CONCAT(column_name ORDER BY seq_in_index), MAX(sub_part IS NOT NULL), MAX(index_type)"
+        " FROM information_schema.statistics WHERE index_name <> 'PRIMARY'"
+        f" AND table_schema = '{schema}' AND table_name = '{table}' GROUP BY 1"
+    )
+    key = {"moves": "client, number"}.get(table, "id")
+    wrong = []
+    for index, columns, is_prefix, kind in cursor.fetchall():
+        if kind == "SPATIAL":
+            wrong += _check_spatial(cursor, f"{schema}.{table}", index)
+            continue
+        if is_prefix or kind == "FULLTEXT":
+            continue  # it cannot be read without the rows; CHECK TABLE has counted its entries
+        sums = []
+        for forced in ("PRIMARY", index):
+            cursor.execute(
+                f"SELECT COUNT(*), SUM(CRC32(CONCAT_WS(',', {key}, {columns}))) FROM {schema}.{table}"
+                f" FORCE INDEX ({forced})"
+            )
+            sums.append(cursor.fetchone())
+        if sums[0] != sums[1]:
+            wrong.append(f"{schema}.{table}: index {index} holds {sums[1]}, the rows are {sums[0]}")
+    return wrong
+
+
+def _check_spatial(cursor: Any, table: str, index: str) -> list[str]:
+    """Whether a spatial index finds every row."""
+    everywhere = "ST_GeomFromText('POLYGON((-1 -1, 1e9 -1, 1e9 1e9, -1 1e9, -1 -1))')"
+    cursor.execute(f"SELECT COUNT(*) FROM {table} FORCE INDEX (PRIMARY)")
+    (rows,) = cursor.fetchone()
+    cursor.execute(f"SELECT COUNT(*) FROM {table} FORCE INDEX ({index}) WHERE MBRContains({everywhere}, g)")
+    (found,) = cursor.fetchone()
+    return [] if found == rows else [f"{table}: index {index} finds {found} of {rows} rows"]
+
+
+def check_bank(cursor: Any) -> list[str]:
+    """Whether the accounts hold what the transfers make of them."""
+    cursor.execute("SELECT source, target, amount FROM bank.moves")
+    expected = balances(load.ACCOUNTS, load.OPENING, list(cursor.fetchall()))
+    cursor.execute("SELECT id, balance FROM bank.accounts ORDER BY id")
+    seen = [balance for _, balance in cursor.fetchall()]
+    if seen == expected:
+        return []
+    different = [number for number, pair in enumerate(zip(seen, expected)) if pair[0] != pair[1]]
+    return [f"{len(different)} accounts do not hold what the transfers make of them: {different[:5]}; sum {sum(seen)}"]
+
+
+def check_files(cursor: Any, data: Path) -> list[str]:
+    """Whether the files of tablespaces are those that the dictionary names."""
+    end = time.monotonic() + TRUNCATE_SEC
+    # Purge makes the file of an undo tablespace anew.
+    while (wrong := _missing_undo_files(cursor, data)) and time.monotonic() < end:
+        time.sleep(0.1)
+    cursor.execute("SELECT path FROM information_schema.innodb_tablespaces_brief WHERE path LIKE '%.ibd'")
+    named = {str((data / path).resolve()) for (path,) in cursor.fetchall()} - {str((data / "mysql.ibd").resolve())}
+    there = {str(path.resolve()) for path in data.rglob("*.ibd") if path != data / "mysql.ibd"}
+    there = {path for path in there if "/#innodb_temp/" not in path and "/sys/" not in path}
+    named = {path for path in named if "/sys/" not in path}
+    wrong += [f"no file {path}" for path in sorted(named - there)]
+    return wrong + [f"{path} belongs to no tablespace" for path in sorted(there - named)]
+
+
+def _missing_undo_files(cursor: Any, data: Path) -> list[str]:
+    """There may be more: MySQL, too, leaves the file of an undo tablespace whose CREATE a power cut has ended."""
+    cursor.execute("SELECT file_name FROM information_schema.files WHERE file_name LIKE '%.ibu'")
+    return [f"no file {path}" for (path,) in cursor.fetchall() if not (data / path).exists()]
+
+
+def ask_oracle(server: Server, histories: list[History], limit: float) -> tuple[Verdict, list[State]]:
+    """The whole check of a started server; also what it holds, for the histories that follow."""
+    verdict = Verdict()
+    states: list[State] = []
+    connection = load.connect(server.socket, CHECK_TIMEOUT_SEC)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SET group_concat_max_len = 10000")
+        verdict.add(check_binlog(cursor, server.place.data))
+        verdict.add(resolve_prepared(cursor, histories, limit))
+        for history in histories:
+            observed = observe(cursor, history.client)
+            verdict.add(history.judge(observed, limit))
+            states.append(observed.state)
+        verdict.wrong += check_bank(cursor)
+        verdict.wrong += check_tables(cursor)
+        verdict.wrong += check_files(cursor, server.place.data)
+    return verdict, states

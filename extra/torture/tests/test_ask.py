@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""An answer that nobody expects is evidence, and it is known what was asked of whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from differential.server import Binary
+from torture import life, tamper
+from torture.life import Counts, Rig, ask, check_pages
+from torture.oracle import NEVER, State, Verdict
+from torture.server import MAP_OFF, MAP_ON, Place, Server, observe
+
+
+class Cursor:
+    """Answers by a word of the query; nothing to any other."""
+
+    def __init__(self, answers: dict[str, list[tuple[Any, ...]]]) -> None:
+        self._answers = answers
+        self._rows: list[tuple[Any, ...]] = []
+
+    def execute(self, query: str) -> None:
+        self._rows = next((rows for word, rows in self._answers.items() if word in query), [])
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._rows
+
+
+def test_a_client_without_its_row() -> None:
+    assert observe(Cursor({"c0.progress": [(5,)]}), 0).broken == []
+    seen = observe(Cursor({}), 0)
+    assert (seen.broken, seen.state) == (["progress has 0 rows"], State())
+    assert observe(Cursor({"c0.progress": [(5,), (6,)]}), 0).broken == ["progress has 2 rows"]
+
+
+def fake_server(log: Path, name: str = "ours", option: str = MAP_ON) -> Server:
+    server = Server.__new__(Server)
+    server.binary = Binary(name, [])
+    server.place = Place(log.parent, log, [option])
+    server._log_begin = 0
+    return server
+
+
+def test_an_answer_that_breaks_the_oracle_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def surprise(*_: object) -> None:
+        raise TypeError("'NoneType' object is not subscriptable")
+
+    monkeypatch.setattr(life, "ask_oracle", surprise)
+    rig = Rig({}, "ours", tmp_path, [])
+    verdict, states = ask(rig, fake_server(tmp_path / "log"), [], NEVER)
+    assert states == []
+    (said,) = verdict.wrong
+    assert "NoneType" in said and "surprise" in said
+
+
+def test_starts_with_the_map_are_counted(tmp_path: Path) -> None:
+    counts, log = Counts(), tmp_path / "log"
+    counts.ask(fake_server(log))
+    log.write_text("[Note] Tablespace map: 0 of 9 files are as they were; 3 directories were listed\n")
+    counts.ask(fake_server(log))
+    assert (counts.map_starts, counts.map_used) == (2, 0)
+    log.write_text("[Note] Tablespace map: 7 of 9 files are as they were; 3 directories were listed\n")
+    counts.ask(fake_server(log))
+    assert (counts.map_starts, counts.map_used) == (3, 1)
+    counts.ask(fake_server(log, option=MAP_OFF))
+    counts.ask(fake_server(log, name="stock"))
+    assert (counts.map_starts, counts.map_used) == (3, 1)
+    counts.ask(fake_server(log), is_turn=False)
+    assert counts.turns == {"ours": 4, "stock": 1}
+
+
+def test_what_is_checked_is_counted_by_kind() -> None:
+    counts = Counts()
+    counts.take("kill", Verdict(checked=3))
+    counts.take("power", Verdict(checked=4, wrong=["w"]))
+    assert (counts.checked, counts.wrong, counts.checked_in) == (7, 1, {"kill": 3, "power": 4})
+
+
+def test_pages_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ibdata1").write_bytes(bytes(16384 * 3))
+    (tmp_path / "t.ibd").write_bytes(bytes(16384))
+    rig = Rig({}, "ours", tmp_path, ["innochecksum"])
+    monkeypatch.setattr(
+        life.subprocess, "run", lambda command, **_: SimpleNamespace(returncode=command[-1].suffix == ".ibd",
+                                                                     stderr="Fail: page 0", stdout="")
+    )  # fmt: skip
+    assert check_pages(rig, tmp_path) == ["innochecksum t.ibd: True: Fail: page 0"]
+    assert (rig.counts.files_checked, rig.counts.pages_checked) == (2, 4)
+
+
+def test_a_canary_of_the_oracle_is_found_by_its_own_message(tmp_path: Path) -> None:
+    oracle = tamper.OracleLife(Rig({}, "ours", tmp_path, []), 1)
+    balance = tamper.TAMPERINGS[0]
+    oracle._note(balance.name, balance.says, ["something else is wrong"])
+    assert oracle._found[balance.name] is False
+    oracle._note(balance.name, balance.says, ["1 accounts do not hold what the transfers make of them: [7]; sum 1"])
+    assert oracle._found[balance.name] is True
+    assert tamper.PAGE in tamper.names(True)
+    assert tamper.PAGE not in tamper.names(False)

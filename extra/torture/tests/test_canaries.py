@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""A canary counts as found if what it loses was noticed, not if anything else went wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torture import canaries
+from torture.life import Rig
+
+LOSES = canaries.Canary("loses", "kill")
+DAMAGES = canaries.Canary("damages", "kill", must_lose=False)
+
+
+@pytest.mark.parametrize(
+    ("canary", "acknowledged", "lost", "wrong", "expected"),
+    [
+        (LOSES, 5, 1, 0, True),
+        (LOSES, 5, 0, 0, False),
+        (LOSES, 5, 0, 1, False),
+        (LOSES, 0, 1, 0, False),
+        (DAMAGES, 5, 0, 1, True),
+        (DAMAGES, 5, 0, 0, False),
+        (DAMAGES, 0, 0, 1, False),
+    ],
+)
+def test_what_counts_as_found(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    canary: canaries.Canary,
+    acknowledged: int,
+    lost: int,
+    wrong: int,
+    expected: bool,
+) -> None:
+    class Life:
+        def __init__(self, rig: Rig, seed: int) -> None:
+            assert rig.is_canary
+            self.counts = rig.counts
+
+        def run(self, end: float, cycles: int) -> bool:
+            self.counts.acknowledged, self.counts.lost, self.counts.wrong = acknowledged, lost, wrong
+            return not lost and not wrong
+
+    monkeypatch.setattr(canaries, "KillLife", Life)
+    monkeypatch.setattr(canaries, "LIMIT_SEC", 0.0)
+    rig = Rig({}, "ours", tmp_path, [])
+    assert canaries.is_found(canary, rig, 1) is expected
+    # What a canary loses is not counted as lost.
+    assert rig.counts.lost == rig.counts.wrong == rig.counts.acknowledged == 0

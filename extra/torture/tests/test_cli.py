@@ -1,0 +1,146 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""A run that shows nothing is a failure, and so is one that cannot do what it was asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench.errors import BenchError
+from differential.server import Binary
+from redstart_cli import build as builds
+from torture import canaries, cli, stack, subjects
+from torture.life import Counts, Rig
+
+KINDS = ["kill", "power", "fault"]
+GOOD = Counts(
+    cycles=3, kills=2, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
+    map_starts=20, map_used=1, turns=Counter(ours=70, off=9, stock=5), checked_in=Counter(kill=3, power=3, fault=3),
+)  # fmt: skip
+BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
+FOUND = dict.fromkeys(canaries.names(Rig({}, "ours", Path(), ["innochecksum"]), KINDS), True)
+
+
+def rig_of(counts: Counts, innochecksum: tuple[str, ...] = ("innochecksum",)) -> Rig:
+    return Rig(BINARIES, "ours", Path(), list(innochecksum), counts=counts)
+
+
+def problems(**changes: object) -> list[str]:
+    return cli.judge(rig_of(dataclasses.replace(GOOD, **changes)), KINDS, FOUND, True)
+
+
+def test_a_run_that_finds_nothing_wrong_is_good() -> None:
+    assert problems() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"lost": 1}, "1 lost"),
+        ({"wrong": 1}, "1 wrong"),
+        ({"kills": 0}, "nothing was killed"),
+        ({"power_cuts": 0}, "no power cut"),
+        ({"faults": 0}, "no fault"),
+        ({"acknowledged": 0}, "no commit was acknowledged"),
+        ({"checked_in": Counter(kill=3, fault=3)}, "power: no commit was checked"),
+        ({"unmountable": 3}, "3 of 5 disks"),
+        ({"pages_checked": 0}, "no page"),
+        ({"map_used": 0}, "none of 20 starts"),
+        ({"turns": Counter(ours=70, stock=20)}, "off had none of 90 turns"),
+    ],
+)
+def test_a_run_that_shows_nothing_is_a_failure(changes: dict[str, object], said: str) -> None:
+    (problem,) = problems(**changes)
+    assert said in problem
+
+
+def test_a_canary_that_lives_is_a_failure() -> None:
+    name = "oracle: a balance is changed"
+    rig = rig_of(GOOD)
+    assert cli.judge(rig, ["kill"], FOUND | {name: False}, True) == [f"the canary was not found: {name}"]
+    without = {other: True for other in FOUND if other != name}
+    assert cli.judge(rig, ["kill"], without, True) == [f"canaries that have not run: {name}"]
+    assert cli.judge(rig, ["kill"], {}, False) == []
+
+
+def test_few_starts_and_turns_show_nothing_about_chance() -> None:
+    few = dataclasses.replace(GOOD, map_starts=5, map_used=0, turns=Counter(ours=20))
+    assert cli.judge(rig_of(few), KINDS, FOUND, True) == []
+
+
+def test_pages_are_asked_for_if_they_can_be_checked() -> None:
+    none = dataclasses.replace(GOOD, pages_checked=0)
+    assert cli.judge(rig_of(none, innochecksum=()), KINDS, FOUND, True) == []
+
+
+def test_less_than_was_asked_for_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def no_stock(_: object) -> None:
+        raise BenchError("no debootstrap")
+
+    build = tmp_path / "build"
+    (build / "runtime_output_directory").mkdir(parents=True)
+    mysqld = build / "runtime_output_directory/mysqld"
+    mysqld.touch()
+    monkeypatch.setattr(cli, "stock_root", no_stock)
+    monkeypatch.setattr(subjects, "own_binaries", lambda path: {"ours": Binary("ours", [str(path)])})
+    monkeypatch.setattr(cli, "_able", lambda kinds: list(kinds))
+    monkeypatch.setattr(cli, "exclusive", lambda *_: __import__("contextlib").nullcontext())
+
+    def run(rig: Rig, *_: object) -> dict[str, bool]:
+        rig.counts = GOOD
+        return FOUND
+
+    monkeypatch.setattr(cli, "_run", run)
+    arguments = ["--mysqld", str(mysqld), "--work", str(tmp_path / "work")]
+    done = CliRunner().invoke(cli.main, arguments)
+    assert done.exit_code == 1
+    assert "the stock server takes no turns" in done.output
+    assert "there is no innochecksum" in done.output
+    assert CliRunner().invoke(cli.main, [*arguments, "--allow-missing"]).exit_code == 0
+    # Debian's server comes without innochecksum.
+    monkeypatch.setattr(cli, "stock_root", lambda _: tmp_path)
+    monkeypatch.setattr(subjects, "stock_binary", lambda _: {"stock": Binary("stock", [str(mysqld)])})
+    stock = ["--subject", "stock", "--work", str(tmp_path / "work")]
+    assert CliRunner().invoke(cli.main, stock).exit_code == 0
+
+
+def test_the_report_has_the_keys_that_others_read() -> None:
+    report = cli._report(GOOD, 7, FOUND)
+    keys = "cycles kills power_cuts faults acknowledged checked lost wrong canaries seed".split()
+    keys += "known fired sites turns checked_in files_checked pages_checked map_starts map_used".split()
+    assert set(keys) <= report.keys()
+    assert (report["seed"], report["canaries"]) == (7, FOUND)
+
+
+def test_what_is_missing_is_said_with_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stack, "missing", lambda: ["/dev/fuse", "qemu-nbd (apt-get install qemu-utils)"])
+    assert cli._able(("kill", "power")) == ["kill"]
+    said = capsys.readouterr().err
+    assert "missing: /dev/fuse; qemu-nbd (apt-get install qemu-utils)" in said
+    assert "Still possible: kill" in said
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    done = CliRunner().invoke(cli.main, ["--kinds", "kill,thunder"])
+    assert done.exit_code == 2
+    assert "thunder" in done.output
+
+
+def test_a_kind_that_cannot_run_is_no_silent_pass(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setattr(stack, "missing", lambda: ["/dev/fuse"])
+    monkeypatch.setattr(builds, "build", lambda *_: None)
+    monkeypatch.setattr(cli, "_make_rig", lambda *_: (rig_of(GOOD), []))
+    monkeypatch.setattr(cli, "_run", lambda *_: FOUND)
+    monkeypatch.setattr(cli, "exclusive", lambda *_: __import__("contextlib").nullcontext())
+    arguments = ["--kinds", "kill,power", "--work", str(tmp_path)]
+    assert CliRunner().invoke(cli.main, arguments).exit_code == 1
+    assert CliRunner().invoke(cli.main, ["--kinds", "power", "--work", str(tmp_path)]).exit_code == 1
+    monkeypatch.setattr(stack, "missing", lambda: [])
+    monkeypatch.setattr(stack, "private_mounts", lambda: None)
+    assert CliRunner().invoke(cli.main, arguments).exit_code == 0

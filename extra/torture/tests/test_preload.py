@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The preloaded library fails the calls that it is told to, and drops flushes of the files that it is told to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torture import preload
+from torture.fault import CALLS, KINDS, SHORT, Fault, choose
+
+PROGRAM = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+for number in range(4):
+    try:
+        print(os.pwrite(fd, b"x" * 100, 0))
+        os.fsync(fd)
+    except OSError as problem:
+        print(-problem.errno)
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    return preload.library(tmp_path)
+
+
+def run(library: Path, path: Path, **environment: str) -> list[int]:
+    path.parent.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path)],
+        env={**os.environ, "LD_PRELOAD": str(library), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_the_nth_call_on_a_kind_of_file_fails(library: Path, tmp_path: Path) -> None:
+    redo, other = tmp_path / "#innodb_redo/#ib_redo1", tmp_path / "other"
+    fired = tmp_path / "fired"
+    fault = {"TORTURE_FAULT": str(Fault("write", "redo", 2, 2, errno.ENOSPC)), "TORTURE_FIRED": str(fired)}
+    assert run(library, other, **fault) == [100] * 4
+    assert not fired.exists()
+    assert run(library, redo, **fault) == [100, -errno.ENOSPC, -errno.ENOSPC, 100]
+    assert fired.exists()
+
+
+def test_a_write_may_be_short(library: Path, tmp_path: Path) -> None:
+    fault = str(Fault("write", "data", 3, 1, SHORT))
+    assert run(library, tmp_path / "t.ibd", TORTURE_FAULT=fault) == [100, 100, 50, 100]
+
+
+def test_a_flush_fails_or_is_dropped(library: Path, tmp_path: Path) -> None:
+    path, fault = tmp_path / "binlog.000001", str(Fault("sync", "binlog", 1, 1, errno.EIO))
+    assert run(library, path, TORTURE_FAULT=fault) == [100, -errno.EIO, 100, 100, 100]
+    # A flush that is dropped cannot fail.
+    assert run(library, path, TORTURE_FAULT=fault, TORTURE_DROP="redo,binlog") == [100] * 4
+    assert run(library, path, TORTURE_FAULT=fault, TORTURE_DROP="redo,data") == [100, -errno.EIO, 100, 100, 100]
+
+
+def test_all_sorts_of_faults_are_chosen() -> None:
+    chosen = [choose(random.Random(seed)) for seed in range(2000)]
+    assert chosen == [choose(random.Random(seed)) for seed in range(2000)]
+    assert {(fault.call, fault.kind) for fault in chosen} == {(call, kind) for call in CALLS for kind in KINDS}
+    assert {1, 2, 3} <= {fault.nth for fault in chosen}
+
+
+def test_a_map_that_is_off_has_no_faults() -> None:
+    chosen = [choose(random.Random(seed), has_map=False) for seed in range(500)]
+    assert {fault.kind for fault in chosen} == set(KINDS) - {"map"}
