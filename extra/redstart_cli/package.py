@@ -15,7 +15,7 @@ from redstart_cli.console import RedstartError, say
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.process import Tail, run_logged
-from redstart_cli.relocate import relocate
+from redstart_cli.relocate import CLIENT_PLUGINS, client_plugins, relocate
 
 PRESET = "release"
 # The staged tree, the packages' trees and the packages.
@@ -111,8 +111,8 @@ def _install(source: Path, target: Path, mode: int) -> None:
     target.chmod(mode)
 
 
-def stage(layout: Layout, programs: Path, root: Path) -> None:
-    """Lay out the built files below `root` as they will be installed."""
+def stage(layout: Layout, programs: Path, plugins: Path, root: Path) -> None:
+    """Lay out the built files below `root` as they will be installed; `plugins` holds the client's."""
     tree, source = layout.preset(PRESET), layout.source
     for program in SERVER_PROGRAMS:
         _install(programs / program, root / "usr/sbin" / program, 0o755)
@@ -123,6 +123,9 @@ def stage(layout: Layout, programs: Path, root: Path) -> None:
     for plugin in PLUGINS:
         name = f"{plugin}.so"
         _install(tree / "plugin_output_directory" / name, root / "usr/lib/mysql/plugin" / name, 0o644)
+    # Apart, since the folder of plugins is the server package's.
+    for plugin in CLIENT_PLUGINS:
+        _install(plugins / f"{plugin}.so", root / "client" / f"{plugin}.so", 0o644)
     share = root / "usr/share/mysql"
     for messages in sorted((tree / "share").glob("*/errmsg.sys")):
         _install(messages, share / messages.parent.name / "errmsg.sys", 0o644)
@@ -179,10 +182,11 @@ def package(layout: Layout, target: Path, version: str | None, checkout: Path | 
     targets = [*SERVER_TARGETS, *PROGRAMS, *(f"plugin_output_directory/{name}.so" for name in PLUGINS)]
     upstream = build(layout, PRESET, list(dict.fromkeys(targets)), version, checkout)
     programs = _relocated(layout, len(os.sched_getaffinity(0)))
+    plugins = client_plugins(layout.preset(PRESET), layout.source, work / "client")
     tree = work / "tree"
     if tree.exists():
         shutil.rmtree(tree)
-    stage(layout, programs, tree / "stage")
+    stage(layout, programs, plugins, tree / "stage")
     write_debian(layout, tree / "debian", package_version(upstream, revision), upstream, maintainer())
     _build_packages(tree, work / "package.log")
     return _hand_over(work, target)
