@@ -1,21 +1,17 @@
 #!/usr/bin/env bash
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-# Healthy: the server answers, or it has not answered since the container started, because it still
-# starts or recovers. Unhealthy: it answered once and does not any more.
+# Healthy: the server answers. While it starts or recovers it is not, and neither while the entry point makes
+# a database: HEALTHCHECK's start period and Kubernetes' startup probe say how long that may take.
 set -u
 
-# Belongs to the server's user: nobody else can write there.
-run=${REDSTART_RUN:-/run/mysqld}
-# The entry point removes it.
-state=$run/.answered
-
-# Access denied is an answer: only the connection is asked for.
-if mysqladmin --no-defaults --socket="$run/mysqld.sock" --connect-timeout=3 ping >/dev/null 2>&1; then
-  : >"$state"
-  exit 0
-fi
-if [ -e "$state" ]; then
-  echo "the server answered before and does not answer now"
+# The entry point removes it and writes it again just before it becomes the server.
+ready=${REDSTART_RUN:-/run/mysqld}/.socket
+if ! socket=$(cat "$ready" 2>/dev/null); then
+  echo "the server was not started yet"
   exit 1
 fi
-echo "starting or recovering"
+# Access denied is an answer: only the connection is asked for.
+if ! mysqladmin --no-defaults --socket="$socket" --connect-timeout=3 ping >/dev/null 2>&1; then
+  echo "the server does not answer"
+  exit 1
+fi

@@ -13,6 +13,14 @@ from pathlib import Path
 START_LIMIT_SEC = 120
 
 
+def given(name: str) -> str:
+    """What an environment variable names; without it there is nothing to test, which is an error."""
+    value = os.environ.get(name, "")
+    if not value:
+        raise RuntimeError(f"{name} is not set; ./redstart test sets what these tests need")
+    return value
+
+
 class Server:
     """One server, by default not running."""
 

@@ -1,13 +1,12 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """What a user's configuration meets: help, checks, errors and persisting of every variable.
 
-Needs the built server (REDSTART_MYSQLD) and its client (REDSTART_MYSQL); both are skipped without.
+Needs the built server (REDSTART_MYSQLD) and its client (REDSTART_MYSQL), and fails without.
 The variables are those that the edits define, so that a new one cannot be forgotten.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -17,13 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from dropin.server import START_LIMIT_SEC, Server
+from dropin.server import START_LIMIT_SEC, Server, given
 
 REPO = Path(__file__).resolve().parents[2]
-MYSQLD = os.environ.get("REDSTART_MYSQLD", "")
-MYSQL = os.environ.get("REDSTART_MYSQL", "")
-
-pytestmark = pytest.mark.skipif(not MYSQLD, reason="REDSTART_MYSQLD is not set")
+MYSQLD, MYSQL = given("REDSTART_MYSQLD"), given("REDSTART_MYSQL")
 
 # A variable of upstream of each kind, read-only and dynamic, whose errors ours must have too.
 SIBLINGS = {
@@ -134,8 +130,6 @@ def test_wrong_values_have_upstreams_errors(name: str, value: str) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    if not MYSQL:
-        pytest.skip("REDSTART_MYSQL is not set")
     # The path of a socket must be short.
     folder = Path(tempfile.mkdtemp(prefix="redstart-config."))
     found = Server(folder, [MYSQLD], MYSQL, "--skip-networking", "--disable-log-bin")
