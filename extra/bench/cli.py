@@ -20,7 +20,7 @@ from rich.console import Console
 from bench import latency, report, results
 from bench.context import Context
 from bench.errors import BenchError, Unavailable
-from bench.experiments import ddl, fileio, oltp, startup, undo
+from bench.experiments import ddl, fileio, first_use, oltp, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
@@ -167,18 +167,34 @@ def main() -> None:
 @click.option("--ddl", is_flag=True, help="With --crash: kill right after a CREATE TABLE.")
 @click.option("--warm/--no-warm", default=True, show_default=True,
               help="After each cold start, start again without dropping caches.")  # fmt: skip
+@click.option("--first-use", "used", type=click.IntRange(1), metavar="N",
+              help="Instead: query N of the tables, and views of all, right after cold starts.")  # fmt: skip
 @common_options
 def startup_command(
-    tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, **common: Any
+    tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, used: int | None, **common: Any
 ) -> None:
-    """Start with many tables: time, phases, reads."""
+    """Start with many tables: time, phases, reads; what the first queries take."""
     with _errors():
         settings = Settings(**common)
         check_names(settings.subjects, STARTUP_SUBJECTS)
         if ddl and not crash:
             raise BenchError("--ddl needs --crash")
+        if used is not None:
+            _first_use(settings, _tables(tables, schemas), used, crash)
+            return
         options = startup.Options(_tables(tables, schemas), crash, ddl, warm, settings.subjects)
         _bench(settings, {"startup": lambda context: startup.run(context, options)})
+
+
+def _first_use(settings: Settings, tables: Tables, used: int, crash: bool) -> None:
+    if crash:
+        raise BenchError("--first-use goes without --crash")
+    if "mariadb" in settings.subjects:
+        raise BenchError("--first-use does not know MariaDB's views")
+    if used > tables.tables:
+        raise BenchError(f"{used} tables to be queried are more than {tables.tables} tables")
+    options = first_use.Options(tables, used, settings.subjects)
+    _bench(settings, {"startup --first-use": lambda context: first_use.run(context, options)})
 
 
 @main.command("undo")

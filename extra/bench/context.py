@@ -119,13 +119,10 @@ class Context:
         self.document.skipped.append({"what": what, "why": str(error)})
 
     def _note(self, subject: Subject) -> None:
-        path = subject.binary.path
-        if subject.binary.root is not None:
-            path = subject.binary.root / path.relative_to("/")
         record = {
             "name": subject.name,
             "note": subject.note,
-            "binary": str(path),
+            "binary": str(subject.binary.file),
             "version": subject.binary.version,
             "settings": subject.settings,
         }

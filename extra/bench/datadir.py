@@ -241,6 +241,12 @@ class DataDir:
         """Forgets a state, if it is there; it is made anew when it is needed."""
         shutil.rmtree(self._state(name), ignore_errors=True)
 
+    def drop_other_states(self, prefix: str, name: str) -> None:
+        """Forgets all states whose names begin with a prefix, but for the one of this name."""
+        for state in (self.folder / "states").glob(f"{prefix}*"):
+            if state.name != name:
+                self.drop_state(state.name)
+
     def files_to_check(self) -> int:
         """Files whose space id a start reads: *.ibd and undo tablespaces."""
         count = 0

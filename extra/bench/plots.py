@@ -210,6 +210,25 @@ def _bar_data(runs: Sequence[Run], metric: str) -> tuple[list[str], list[Summary
     return labels, values
 
 
+def _first_use(documents: Sequence[Document]) -> list[Plot]:
+    plots = []
+    for (mode, profile), runs in _select(documents, "first-use").items():
+        for size, chosen in _sizes(runs).items():
+            where = f"{mode}, profile {profile}, {size}"
+            rows = {}
+            for _, subject, some in groups(chosen):
+                ready, last = good(some, "ready_s"), good(some, "last_answer_s")
+                if ready is not None and last is not None:
+                    rows[subject] = {"start": ready.median, mode: last.median - ready.median}
+            if rows:
+                plots.append(Plot(f"First use: {where}", _stack(rows, "seconds until the last answer")))
+            labels, values = _bar_data(chosen, "latency_p99_ms")
+            if labels:
+                svg = _bars(labels, values, "ms that 99 % of the queries do not exceed")
+                plots.append(Plot(f"First use, latency: {where}", svg))
+    return plots
+
+
 def _undo(documents: Sequence[Document]) -> list[Plot]:
     plots = []
     for (mode, profile), runs in _select(documents, "undo").items():
@@ -256,6 +275,7 @@ def plots(documents: Sequence[Document]) -> list[Plot]:
     """All plots that the documents have data for."""
     return [
         *_startup(documents),
+        *_first_use(documents),
         *_undo(documents),
         *_ddl(documents),
         *_simple(documents, "fileio", "iops", "reads a second"),

@@ -50,6 +50,22 @@ LAYOUTS = {
             _MEMORY,
         )
     ),
+    "first-use": Layout(
+        (
+            Column("last_answer_s", "last answer, s", 2, spread=True),
+            Column("ready_s", "ready, s", 2),
+            Column("answered_p99_s", "99 % answered, s", 2),
+            Column("answers_s", "queries, s", 2),
+            Column("answers_cpu_s", "CPU, s", 2),
+            Column("answers_process_read_bytes", "read, MB", 1, scale=1e-6),
+            Column("latency_p50_ms", "50 %, ms", 1),
+            Column("latency_p99_ms", "99 %, ms", 1),
+            Column("latency_max_ms", "longest, ms", 1),
+            Column("no_table_s", "no table, s", 2),
+            Column("bench_cpu_s", "bench's CPU, s", 2),
+            _MEMORY,
+        )
+    ),
     "undo": Layout(
         (
             Column("resurrect_s", "locks found, s", 2, spread=True),
@@ -196,14 +212,21 @@ def _headings(differing: list[str]) -> list[str]:
     return ["subject", *(name.replace("_", " ") for name in differing)]
 
 
+def _columns(layout: Layout, runs: Sequence[Run]) -> list[Column]:
+    """The first column, and those that some run has a figure for."""
+    first, *rest = layout.columns
+    return [first, *(column for column in rest if any(column.metric in run.metrics for run in runs))]
+
+
 def _totals(layout: Layout, caption: str, runs: Sequence[Run], differing: list[str]) -> Grid:
     first = runs[0].subject
     bases: dict[str, Summary | None] = {}
     metric = layout.columns[0].metric
+    columns = _columns(layout, runs)
     rows = []
     for parameters, subject, chosen in groups(runs):
         cells = _labels(subject, parameters, differing)
-        for column in layout.columns:
+        for column in columns:
             value = good(chosen, column.metric, column.scale)
             if column.spread:
                 cells.append(spread(value, column.decimals))
@@ -216,7 +239,7 @@ def _totals(layout: Layout, caption: str, runs: Sequence[Run], differing: list[s
                 bases[key] = value
             cells.append(number(_times(layout, value, bases.get(key)), 2))
         rows.append(cells)
-    headings = _headings(differing) + [column.heading for column in layout.columns]
+    headings = _headings(differing) + [column.heading for column in columns]
     if layout.compares:
         headings.append(f"speed ({first} = 1)")
     return Grid(caption, headings, rows, remarks(runs))

@@ -241,15 +241,18 @@ class Server:
             return Counters()
         return self.sampler.between(begin, end)
 
-    def connect(self, database: str | None = None) -> pymysql.connections.Connection[Any]:
-        """A connection as root, autocommit on."""
+    def connect(
+        self, database: str | None = None, timeout_sec: float | None = None
+    ) -> pymysql.connections.Connection[Any]:
+        """A connection as root, autocommit on; an answer that takes longer than a time-out is an error."""
         return pymysql.connect(
             unix_socket=str(self.socket),
             user="root",
             database=database,
             autocommit=True,
             client_flag=CLIENT.MULTI_STATEMENTS,
-            read_timeout=None,
+            ssl_disabled=True,
+            read_timeout=timeout_sec,
         )
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -278,6 +281,10 @@ class Server:
                 return int(line.split()[1])
         return None
 
+    def cpu_sec(self) -> float:
+        """Processor time that the server has used so far, in all its threads."""
+        return process_cpu_sec(self.pid)
+
     def shutdown(self) -> None:
         """Stops the server cleanly; BenchError if that takes over 10 minutes or fails."""
         if self._process is None:
@@ -298,6 +305,13 @@ class Server:
         self._process.kill()
         self._process.wait()
         self._process = None
+
+
+def process_cpu_sec(pid: int) -> float:
+    """Processor time of a process, to the kernel's tick."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def initialize(layout: Layout, binary: Binary, datadir: Path, log: Path) -> None:

@@ -21,6 +21,9 @@ DISTURBED_BYTES = 4 << 20
 Extra = Callable[[Run, Server, logs.Start], None]
 """Adds what an experiment wants to know of a running server to its record."""
 
+AtOnce = Callable[[Run, Server, StartTimes], None]
+"""Asks a server that has just started, before anything else is asked of it."""
+
 
 def measure(
     context: Context,
@@ -32,6 +35,7 @@ def measure(
     options: Sequence[str] = (),
     extra: Extra | None = None,
     before: Callable[[], None] | None = None,
+    at_once: AtOnce | None = None,
 ) -> None:
     """Restores a state, lets `before` change it, starts a subject on it, fills its record, and kills the server.
 
@@ -57,6 +61,8 @@ def measure(
     with server:
         try:
             times = server.startup(context.timeout_sec, context.volume.device)
+            if at_once is not None:
+                at_once(run, server, times)
             start = _collect(run, server, times)
             if extra is not None:
                 extra(run, server, start)
@@ -103,12 +109,12 @@ def add_io(metrics: dict[str, float], prefix: str, counters: Counters) -> None:
     metrics[f"{prefix}process_read_bytes"] = counters.process_read_bytes
 
 
-def note_disturbance(run: Run) -> None:
-    """Notes it if the device read much more than the server did."""
-    device = run.metrics["sectors_read"] * SECTOR_BYTES
-    own = run.metrics["process_read_bytes"]
+def note_disturbance(run: Run, prefix: str = "", when: str = "") -> None:
+    """Notes it if the device read much more than the server did, by the counters of `add_io`."""
+    device = run.metrics[f"{prefix}sectors_read"] * SECTOR_BYTES
+    own = run.metrics[f"{prefix}process_read_bytes"]
     if device - own > max(DISTURBED_BYTES, own * DISTURBED_FRACTION):
         run.notes.append(
-            f"the device read {device / 2**20:.1f} MiB, the server {own / 2**20:.1f} MiB: "
+            f"the device read {device / 2**20:.1f} MiB, the server {own / 2**20:.1f} MiB{when}: "
             "another program used the disk"
         )

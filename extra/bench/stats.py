@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Median, minimum, maximum and ratios of repeated measurements."""
+"""Median, minimum, maximum, percentiles and ratios of repeated measurements."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,11 @@ def summarize(values: Sequence[float]) -> Summary | None:
     if not values:
         return None
     return Summary(statistics.median(values), min(values), max(values), len(values))
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The least of the values that so many percent of them do not exceed (nearest rank)."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 def ratio(value: float | None, base: float | None) -> float | None:

@@ -72,6 +72,11 @@ class Binary:
     version: str
     variables: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
 
+    @property
+    def file(self) -> Path:
+        """The program, seen from outside its root."""
+        return self.root / self.path.relative_to("/") if self.root else self.path
+
     def knows(self, variable: str) -> bool:
         """Whether the server has this system variable."""
         return variable in self.variables
@@ -182,6 +187,9 @@ STARTUP_SUBJECTS = (
     "mariadb",
 )
 """Subjects of the start-up experiment, in the order in which they run."""
+
+FIRST_USE_SUBJECTS = ("stock", "off", "map")
+"""Subjects of the first-use experiment, if none are named. MariaDB's views are others."""
 
 UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "defaults")
 """Subjects of the undo experiment. MariaDB logs nothing about the phase that is measured."""

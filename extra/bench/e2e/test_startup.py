@@ -23,6 +23,8 @@ from bench.layout import REPOSITORY
 from bench.profiles import PROFILES
 
 TABLES = 600
+USED = 150
+PAGE_BYTES = 16384
 TIMEOUT_SEC = 400
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="device profiles and cold caches need root")
@@ -111,6 +113,36 @@ def test_sectors_of_the_check(document: dict[str, Any]) -> None:
     sectors = "check_process_sectors_per_table"
     assert off["metrics"][sectors] >= 31
     assert 7.5 <= light["metrics"][sectors] <= off["metrics"][sectors] - 20
+
+
+@needs_root
+def test_first_use(directory: Path, document: dict[str, Any]) -> None:
+    """Each mode is measured right after a cold start, and every queried table was read from the disk."""
+    path = directory / "first.json"
+    done = bench(
+        directory, "startup", "--tables", str(TABLES), "--first-use", str(USED), "--rounds", "1",
+        "--subjects", "off,map", "--mysqld", mysqld(), "--json", path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    value = json.loads(path.read_text(encoding="utf-8"))
+    results.check(value)
+    modes = ("queries", "tables", "innodb_tablespaces", "files")
+    runs = {(run["mode"], run["subject"]): run for run in value["runs"]}
+    assert list(runs) == [(mode, subject) for mode in modes for subject in ("off", "map")]
+    for (mode, _), run in runs.items():
+        assert run["ok"], run["problems"]
+        metrics = run["metrics"]
+        assert 0 < metrics["ready_s"] < metrics["first_query_s"] < metrics["last_answer_s"]
+        assert metrics["answers_s"] <= metrics["last_answer_s"] - metrics["first_query_s"] + 0.01
+        if mode == "queries":
+            assert metrics["answers_process_read_bytes"] >= USED * PAGE_BYTES
+            assert 0 < metrics["latency_p50_ms"] <= metrics["latency_p99_ms"] <= metrics["latency_max_ms"]
+            assert metrics["latency_max_ms"] <= metrics["answers_s"] * 1000
+        else:
+            assert metrics["view_rows"] == TABLES
+    trusted = "Innodb_tablespace_map_files_trusted"
+    assert int(runs["queries", "map"]["status"][trusted]) >= TABLES
+    assert int(runs["queries", "off"]["status"][trusted]) == 0
 
 
 @needs_root

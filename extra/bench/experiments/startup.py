@@ -9,6 +9,7 @@ made).
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from bench import logs, starts, tools
@@ -17,7 +18,7 @@ from bench.datadir import DataDir, make_state
 from bench.diskstats import SECTOR_BYTES
 from bench.results import Run
 from bench.server import Server
-from bench.subjects import STARTUP_SUBJECTS, Subject
+from bench.subjects import STARTUP_SUBJECTS, Binary, Subject
 from bench.tables import Tables
 
 MAP_STATE = "clean-map"
@@ -44,8 +45,8 @@ class Options:
 
 
 @dataclass(frozen=True)
-class _Prepared:
-    """A subject with the data directory and the state it starts from."""
+class Prepared:
+    """A subject with the data directory and the state it starts from, and the files to be checked there."""
 
     subject: Subject
     datadir: DataDir
@@ -56,9 +57,7 @@ class _Prepared:
 def run(context: Context, options: Options) -> None:
     """Runs the experiment and adds its runs to the document."""
     tools.need_root("a cold start (dropping the kernel's caches)")
-    names = options.subjects or STARTUP_SUBJECTS
-    files = options.tables.tables + SYSTEM_FILES
-    prepared = _prepare(context, options, context.find_subjects(names, files))
+    prepared = prepare(context, options)
     task = context.ui.begin("startup", context.rounds * len(prepared) * len(options.modes))
     parameters = {"tables": options.tables.tables, "schemas": options.tables.schemas}
     for number in range(1, context.rounds + 1):
@@ -74,10 +73,13 @@ def run(context: Context, options: Options) -> None:
     if options.ddl:
         # The new table goes when another state is restored, which changes a directory of the map.
         for item in prepared:
-            item.datadir.drop_state(MAP_STATE)
+            item.datadir.drop_other_states(MAP_STATE, "")
 
 
-def _prepare(context: Context, options: Options, subjects: list[Subject]) -> list[_Prepared]:
+def prepare(context: Context, options: Options) -> list[Prepared]:
+    """The subjects that can run here, each with a data directory and a state, made if not there."""
+    names = options.subjects or STARTUP_SUBJECTS
+    subjects = context.find_subjects(names, options.tables.tables + SYSTEM_FILES)
     datadirs: dict[str, tuple[DataDir, int]] = {}
     prepared = []
     for subject in subjects:
@@ -87,7 +89,7 @@ def _prepare(context: Context, options: Options, subjects: list[Subject]) -> lis
             datadirs[flavour] = (datadir, datadir.files_to_check())
         datadir, files = datadirs[flavour]
         state = _state(context, options, datadir, subject)
-        prepared.append(_Prepared(subject, datadir, state, files))
+        prepared.append(Prepared(subject, datadir, state, files))
     return prepared
 
 
@@ -98,7 +100,10 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
     without the map it would measure the making of it. Its crash is made anew before each run
     (`_crash`): a copied directory is not the one that the server with the map has used.
     """
-    clean, crash = (MAP_STATE, "") if subject.uses_map else ("clean", options.modes[0])
+    clean, crash = "clean", options.modes[0]
+    if subject.uses_map:
+        clean = map_state(subject.binary)
+        datadir.drop_other_states(MAP_STATE, clean)
     binary, words = subject.binary, subject.options
     if not datadir.has_state(clean):
         context.ui.say("making the state with a tablespace map")
@@ -113,7 +118,13 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
     return crash if options.crash and not subject.uses_map else clean
 
 
-def _crash(context: Context, options: Options, item: _Prepared) -> None:
+def map_state(binary: Binary) -> str:
+    """Name of the clean state with a map of this very build: another may not read it."""
+    with open(binary.file, "rb") as file:
+        return f"{MAP_STATE}-{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
+
+
+def _crash(context: Context, options: Options, item: Prepared) -> None:
     """A server with a map starts from its clean state, works, and is killed."""
     log = context.layout.logs / f"crash-{item.datadir.folder.name}-{item.subject.name}.log"
     with Server(
@@ -123,7 +134,7 @@ def _crash(context: Context, options: Options, item: _Prepared) -> None:
         options.tables.crash(server, options.ddl)
 
 
-def _measure(context: Context, options: Options, item: _Prepared, result: Run) -> None:
+def _measure(context: Context, options: Options, item: Prepared, result: Run) -> None:
     tables = options.tables.tables
 
     def extra(run: Run, server: Server, start: logs.Start) -> None:
@@ -132,15 +143,8 @@ def _measure(context: Context, options: Options, item: _Prepared, result: Run) -
             run.metrics["rows_recovered"] = rows
             if rows != len(options.tables.crash_tables):
                 run.problems.append(f"{rows} of the inserted rows are there")
-        for name, value in (
-            ("files_checked", start.files_checked),
-            ("check_threads", start.threads),
-            ("tablespaces_validated", start.validated),
-        ):
-            if value is not None:
-                run.metrics[name] = value
         _add_ratios(run, tables)
-        _judge(run, item, item.files + options.ddl)
+        judge(run, start, item, item.files + options.ddl)
 
     warm = result.mode == "warm"
     fresh = options.crash and item.subject.uses_map
@@ -171,8 +175,15 @@ def _add_ratios(run: Run, tables: int) -> None:
         metrics["check_process_sectors_per_table"] = own / tables
 
 
-def _judge(run: Run, item: _Prepared, files: int) -> None:
-    """Adds what makes a run invalid; `files` are there to be checked."""
+def judge(run: Run, start: logs.Start, item: Prepared, files: int) -> None:
+    """Adds what was checked, and what makes a run invalid; `files` are there to be checked."""
+    for name, value in (
+        ("files_checked", start.files_checked),
+        ("check_threads", start.threads),
+        ("tablespaces_validated", start.validated),
+    ):
+        if value is not None:
+            run.metrics[name] = value
     checked = run.metrics.get("files_checked")
     needs_check = item.subject.binary.flavour == "mysql" and not item.subject.uses_map
     if needs_check and checked != files:

@@ -12,6 +12,8 @@ import pytest
 from bench import datadir
 from bench.datadir import PAGE_BYTES, DataDir, copy_file, punch_empty_pages, walk, zero_runs
 from bench.errors import BenchError
+from bench.experiments import startup
+from bench.subjects import Binary
 from bench.tables import Tables
 
 TABLES = Tables(300, 3)
@@ -143,3 +145,22 @@ def test_tables_are_spread_and_crash_tables_are_distinct() -> None:
     assert TABLES.keeps_copy("mysql.ibd")
     assert TABLES.keeps_copy("#innodb_redo/#ib_redo6")
     assert not TABLES.keeps_copy("bench0001/t0000001.ibd")
+
+
+def test_a_map_that_another_build_made_is_not_started_from(directory: DataDir) -> None:
+    """A format that the build does not read would be measured as if there were no map."""
+    program = directory.folder / "usr" / "mysqld"
+    program.parent.mkdir()
+    binary = Binary(Path("/usr/mysqld"), directory.folder, "mysql", "9.7.4")
+    names = []
+    for text in (b"one", b"two"):
+        program.write_bytes(text)
+        name = startup.map_state(binary)
+        assert name == startup.map_state(Binary(program, None, "mysql", "9.7.4"))
+        directory.drop_other_states(startup.MAP_STATE, name)
+        assert not directory.has_state(name)
+        directory.save_state(name)
+        names.append(name)
+    assert [directory.has_state(name) for name in ("clean", *names)] == [True, False, True]
+    directory.drop_other_states(startup.MAP_STATE, names[1])
+    assert directory.has_state(names[1])

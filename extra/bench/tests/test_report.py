@@ -127,6 +127,10 @@ def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["ddl", "--memory", "100"], "not in the range x>=256"),
         (["startup", "--profile", "gp4"], "is not one of"),
         (["startup", "--ddl"], "--ddl needs --crash"),
+        (["startup", "--first-use", "9", "--tables", "5"], "9 tables to be queried are more than 5 tables"),
+        (["startup", "--first-use", "9", "--crash"], "--first-use goes without --crash"),
+        (["startup", "--first-use", "9", "--ddl"], "--ddl needs --crash"),
+        (["startup", "--first-use", "9", "--subjects", "off,mariadb"], "does not know MariaDB's views"),
         (["report", __file__, "--html", str(tmp_path / "x")], "cannot read"),
     ):
         outcome = runner.invoke(cli.main, words)
