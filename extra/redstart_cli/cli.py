@@ -17,7 +17,7 @@ from redstart_cli import build as builds
 from redstart_cli import archive
 from redstart_cli import patches as contributions
 from redstart_cli import package as packages
-from redstart_cli import server, source, testing
+from redstart_cli import nightly, server, source, testing
 from redstart_cli.console import RedstartError, error, say
 from redstart_cli.layout import PRESETS, this_layout
 from redstart_cli.locks import exclusive
@@ -147,21 +147,34 @@ def sql(arguments: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("level", type=click.Choice(["all", *testing.LEVELS]), default="all")
+@click.argument("level", type=click.Choice(["all", *testing.LEVELS, "nightly"]), default="all")
 @click.option(
     "--preset", type=click.Choice(PRESETS), default=testing.RELEASE, show_default=True,
     help=f"Build to test; another than release: only {', '.join(testing.ANY_PRESET)}.",
 )  # fmt: skip
+@click.option("--list", "show", is_flag=True, help="Only with nightly: show its parts and their commands.")
 @_upstream_options
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def test(
-    level: str, preset: str, version: str | None, checkout: Path | None, arguments: tuple[str, ...]
+    level: str, preset: str, show: bool, version: str | None, checkout: Path | None, arguments: tuple[str, ...]
 ) -> None:
     """Build what the tests need and run them.
 
     Arguments after -- go to the level's runner: pytest, the GoogleTest programs, or MTR, where test
-    names replace the list.
+    names replace the list. `nightly` runs what `all` has no time for, each part by a command of its own;
+    its arguments are the parts to run.
     """
+    if level == "nightly":
+        if version is not None or checkout is not None or preset != testing.RELEASE:
+            raise click.UsageError("nightly takes no --preset, --upstream or --source")
+        wanted = nightly.chosen(nightly.parts(nightly.today()), arguments)
+        if show:
+            nightly.describe(wanted)
+        elif not nightly.run(this_layout(), wanted):
+            sys.exit(1)
+        return
+    if show:
+        raise click.UsageError("--list is for nightly")
     if level == "all" and arguments:
         raise click.UsageError("arguments need a level: ./redstart test mtr -- innodb.create_tablespace")
     if preset != testing.RELEASE and level not in testing.ANY_PRESET:
@@ -192,6 +205,15 @@ def bench(arguments: tuple[str, ...]) -> None:
     from bench.cli import main as bench_main
 
     bench_main.main(args=list(arguments), prog_name="redstart bench")
+
+
+@cli.command(context_settings=_PASS_ON)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def torture(arguments: tuple[str, ...]) -> None:
+    """Crash a server under load and look for what it lost (see ./redstart torture --help)."""
+    from torture.cli import main as torture_main
+
+    torture_main.main(args=list(arguments), prog_name="redstart torture", standalone_mode=False)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ from shutil import rmtree
 from redstart_cli.console import Meter, RedstartError, say
 from redstart_cli.layout import Layout
 from redstart_cli.process import Tail, run_logged
-from redstart_cli.result import Level
+from redstart_cli.result import Level, Skip
 
 # Programs and components that the tests start, beside the server itself.
 TARGETS = (
@@ -46,14 +47,17 @@ TARGETS = (
     "component_classic_hashing",
 )
 
-# A test that fails is run once more; if it then passes it counts as passed and is named.
-_RETRY = "--retry=2"
+# MTR runs a failed test up to three times if it is not told otherwise, and calls it unstable.
+_NO_RETRY = "--retry=1"
 _RESULT = re.compile(
     r"^\[\s*(?P<percent>\d+)%\]\s+(?P<test>\S+)(?:\s+'[^']*')?\s+(?:w\d+\s+)?\[ (?P<result>[a-z-]+) \]"
 )
 _CASE = re.compile(
     r"<testcase name=\"(?P<name>[^\"]*)\".*?status=\"(?P<status>\w+)\".*?suitename=\"(?P<suite>[^\"]*)\""
+    r"(?:[^>]*>\s*<(?:skipped|disabled) message=\"(?P<reason>[^\"]*)\")?"
 )
+_HEADER = re.compile(r"<testsuites tests=\"(\d+)\"")
+_TEST_NAME = re.compile(r"\w+\.\w[\w-]*")
 FAILURE_LINES = 40
 
 
@@ -101,7 +105,7 @@ def parse_regression_list(text: str) -> list[Section]:
             if skip is None:
                 raise RedstartError(f"{where}: a skip needs a reason and a feature: skip: suite.test reason [feature]")
             sections[-1].skips[skip[1]] = f"{skip[2]} [{skip[3]}]"
-        elif re.fullmatch(r"\w+\.\w[\w-]*", line):
+        elif _TEST_NAME.fullmatch(line):
             if line in sections[-1].tests:
                 raise RedstartError(f"{where}: {line} appears twice in [{sections[-1].name}]")
             sections[-1].tests.append(line)
@@ -142,18 +146,67 @@ def unprivileged() -> list[str]:
 # Running
 
 
-def parse_report(text: str) -> dict[str, list[str]]:
-    """Tests by status (pass, fail, unstable, skipped, disabled) of an --xml-report file.
+@dataclass(frozen=True)
+class Case:
+    """One test of a report; the check of the servers' shutdown has no name."""
 
-    Read line by line: the failure logs inside make many of these files invalid XML. MTR's check of
-    the servers' shutdown stands there as a test without a name; it is reported only if it failed.
+    suite: str
+    name: str
+    # pass, fail, unstable, skipped or disabled
+    status: str
+    # Why it was not run.
+    reason: str = ""
+
+    @property
+    def test(self) -> str:
+        return f"{self.suite}.{self.name}" if self.name else self.suite
+
+
+def parse_report(text: str) -> list[Case]:
+    """The tests of an --xml-report file.
+
+    Read by a pattern: the failure logs inside make many of these files invalid XML.
     """
-    found: dict[str, list[str]] = {}
-    for match in _CASE.finditer(text):
-        if match["name"] or match["status"] == "fail":
-            name = f"{match['suite']}.{match['name']}" if match["name"] else match["suite"]
-            found.setdefault(match["status"], []).append(name)
-    return found
+    return [
+        Case(match["suite"], match["name"], match["status"], html.unescape(match["reason"] or ""))
+        for match in _CASE.finditer(text)
+    ]
+
+
+def count_report(text: str, code: int, tests: Sequence[str], options: Sequence[str], level: Level) -> None:
+    """Add what a report and MTR's exit code say of `tests` and of those that the options name.
+
+    A test that passed on a later try has failed. So has one that was asked for and has no outcome: MTR
+    ends with 0 as well when it gives up after some of its tests, if these passed.
+    """
+    cases = parse_report(text)
+    for case in cases:
+        if case.status == "pass":
+            level.passed += bool(case.name)
+        elif case.status in ("skipped", "disabled"):
+            level.skips.append(Skip(case.test, case.reason or f"{case.status} without a reason"))
+        elif case.status == "unstable":
+            level.fail(f"{case.test} (it failed and then passed)")
+        else:
+            level.fail(case.test)
+    found = {case.test for case in cases}
+    for test in dict.fromkeys([*tests, *(option for option in options if _TEST_NAME.fullmatch(option))]):
+        if test not in found:
+            level.fail(f"{test} (asked for, but not run)")
+    headers = _HEADER.findall(text)
+    if headers != [str(len(cases))]:
+        # A second header: MTR writes its report twice when tests are left over.
+        level.problem = f"the report of mysql-test-run.pl is not whole: {len(cases)} tests, headers {headers}"
+    elif code != 0 and level.failed == 0:
+        level.problem = f"mysql-test-run.pl ended with {code}, although no test failed"
+
+
+def exists(layout: Layout, test: str) -> bool:
+    """Whether the tree that is tested has suite.test."""
+    suite, name = test.split(".", 1)
+    root = layout.source / "mysql-test"
+    folder = root if suite == "main" else root / "suite" / suite
+    return (folder / "t" / f"{name}.test").is_file()
 
 
 def environment(preset: str) -> dict[str, str]:
@@ -181,8 +234,7 @@ def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: S
         "mysql-test-run.pl",
         f"--parallel={len(os.sched_getaffinity(0))}",
         "--force",
-        _RETRY,
-        "--report-unstable-tests",
+        _NO_RETRY,
         "--max-test-fail=0",
         "--nounit-tests",
         f"--vardir={vardir}",
@@ -209,19 +261,15 @@ def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: S
             if failure is not None:
                 failure.add(line)
 
-        run_logged(command, log, on_line, cwd=layout.preset(preset) / "mysql-test", environment=environment(preset))
+        code = run_logged(
+            command, log, on_line, cwd=layout.preset(preset) / "mysql-test", environment=environment(preset)
+        )
     if failure is not None:
         say(failure.text())
     if not report.is_file():
-        level.problem = f"mysql-test-run.pl made no report; the end of {log}:\n{tail.text()}"
+        level.problem = f"mysql-test-run.pl ended with {code} and made no report; the end of {log}:\n{tail.text()}"
         return level
-    found = parse_report(report.read_text(encoding="utf-8", errors="replace"))
-    level.failures = found.get("fail", [])
-    level.failed = len(level.failures)
-    level.passed = len(found.get("pass", [])) + len(found.get("unstable", []))
-    level.skipped = len(found.get("skipped", [])) + len(found.get("disabled", []))
-    for test in found.get("unstable", []):
-        say(f"  unstable: {test} failed once and passed on the second try")
-    if not level.failures:
+    count_report(report.read_text(encoding="utf-8", errors="replace"), code, tests, options, level)
+    if not level.failed and not level.problem:
         rmtree(vardir, ignore_errors=True)
     return level

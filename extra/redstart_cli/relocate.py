@@ -1,10 +1,13 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Programs of a build tree with the paths of a Debian package.
+"""Programs of a build tree with the paths of a Debian package; client plugins that the build leaves out.
 
 The release build knows the paths of /usr/local/mysql. A packaged server must know Debian's without
 any configuration file. A few sources hold all of these paths; they are compiled once more against
 changed copies of the two generated headers, and the programs are linked again with these objects in
 front of the archives that hold the old ones. Nothing in the build tree changes.
+
+A plugin of the client library is one source. It is compiled and linked by the commands of a plugin that
+the build has, so that the build's configuration, which every developer shares, need not name it.
 """
 
 from __future__ import annotations
@@ -47,6 +50,12 @@ SOURCES = (
 # Where the server takes a source from that it and a library both compile.
 _SERVER_OBJECTS = "sql/CMakeFiles/sql_main.dir/"
 _OLD_PREFIX = b"/usr/local/mysql"
+# Client plugins: name to folder in the source tree. The source and the list of symbols have the plugin's name.
+CLIENT_PLUGINS = {"mysql_native_password": "libmysql/authentication_native_password"}
+# The plugin whose commands are taken, and what a client plugin needs besides.
+_MODEL = "auth_socket"
+_CLIENT_LIBRARIES = tuple(f"archive_output_directory/lib{name}.a" for name in ("mysys", "mytime", "strings"))
+_SYSTEM_LIBRARIES = ("-lssl", "-lcrypto", "-lz")
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,37 @@ def link_command(line: str, objects: Sequence[Path], output: Path) -> list[str]:
     words = shlex.split(line.removeprefix(": &&").removesuffix("&& :"))
     place = words.index("-o")
     return [*words[:place], *map(str, objects), "-o", str(output), *words[place + 2 :]]
+
+
+def client_plugin_commands(model: Sequence[str], name: str, source_tree: Path, work: Path) -> list[list[str]]:
+    """The commands that compile and link a client plugin; `model` are all commands that lead to _MODEL."""
+    folder = source_tree / CLIENT_PLUGINS[name]
+    found = [line for line in model if line.split()[-1].endswith(f"/{_MODEL}.cc")]
+    if len(found) != 1:
+        raise RedstartError(f"{_MODEL} is compiled {len(found)} times, not once: see client_plugin_commands")
+    words, compile_it = iter(shlex.split(found[0])), []
+    for word in words:
+        if word in ("-MT", "-MF", "-o", "-c"):
+            next(words)
+        elif word != "-MD":
+            compile_it.append(word.replace(_MODEL, name))
+    compiled = work / f"{name}.o"
+    compile_it += ["-o", str(compiled), "-c", str(folder / f"{name}.cc")]
+    link = shlex.split(model[-1].removeprefix(": &&").removesuffix("&& :"))
+    options = [*link[: link.index("-o")], f"-Wl,--version-script={folder / name}.ver", "-Wl,--no-undefined"]
+    libraries = [*_CLIENT_LIBRARIES, *_SYSTEM_LIBRARIES]
+    return [compile_it, [*options, "-o", str(work / f"{name}.so"), str(compiled), *libraries]]
+
+
+def client_plugins(build_tree: Path, source_tree: Path, work: Path) -> Path:
+    """Make CLIENT_PLUGINS; returns the folder that holds them."""
+    work.mkdir(parents=True, exist_ok=True)
+    target = f"plugin_output_directory/{_MODEL}.so"
+    model = _run(["ninja", "-t", "commands", target], build_tree, f"ninja -t commands {target}").splitlines()
+    for name in CLIENT_PLUGINS:
+        for command in client_plugin_commands(model, name, source_tree, work):
+            _run(command, build_tree, f"making the client plugin {name}")
+    return work
 
 
 def check_paths(files: Sequence[Path]) -> None:

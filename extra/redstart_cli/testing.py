@@ -11,36 +11,48 @@ import tempfile
 import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 from shutil import rmtree
 
-from bench.errors import Unavailable
+from bench.errors import BenchError, Unavailable
 from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
-from redstart_cli import mtr, proof
+from redstart_cli import mtr, nightly, proof, skips
 from redstart_cli.apt import GoneError
 from redstart_cli.build import SERVER_TARGETS, build, lock_path
-from redstart_cli.console import RedstartError, duration, error, say, warn
+from redstart_cli.console import RedstartError, duration, error, say
 from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.locks import exclusive
 from redstart_cli.package import package
 from redstart_cli.process import module_environment, run_captured, run_logged, run_module, tied
-from redstart_cli.result import Level
+from redstart_cli.result import Level, Skip
 from redstart_cli.upstream import Upstream, pristine, read_pins
+from torture import stack
 
 RELEASE = "release"
 # One GoogleTest program; they take seconds.
 UNIT_TIMEOUT_SEC = 600
-_PYTEST_FOLDERS = ("cmake/overlay/tests", "extra/redstart_cli/tests", "extra/bench/tests", "extra/differential/tests")
+# Tests of the tools that need no server. Each must be there; those of other tools are found.
+_PYTEST_FOLDERS = (
+    "cmake/overlay/tests",
+    "extra/redstart_cli/tests",
+    "extra/bench/tests",
+    "extra/differential/tests",
+    "extra/dropin/tests",
+    "extra/torture/tests",
+)
 _BENCH_FOLDER = "extra/bench/e2e"
 _DROPIN_FOLDER = "extra/dropin"
+_TORTURE_TARGETS = ("innochecksum", "component_keyring_file")
 _REPLICATION_TARGETS = ("mysql", "mysqldump", "clone", "semisync_source", "semisync_replica", "group_replication")
 _PYTEST_NO_TESTS = 5
 SWAP_TURNS = 24
-DIFFERENTIAL_STATES = 20
-# No state is begun after this time.
-DIFFERENTIAL_SEC = 60
+# No state is begun after this time; the canaries come after it. Seeds begin with the date.
+DIFFERENTIAL_STATES = 1000
+DIFFERENTIAL_SEC = 150
+TORTURE_MINUTES = 2
 
 
 class Tester:
@@ -67,17 +79,19 @@ class Tester:
     # overlay
 
     def overlay(self) -> Level:
-        """pytest of the engine, of this package and of the bench; copied-lines and golden checks."""
+        """pytest of the engine and of all tools; copied-lines, golden and size checks."""
         level = Level("overlay")
         upstreams = self._upstreams(level)
         trees = {"REDSTART_UPSTREAM_" + found.version.replace(".", "_"): str(found.tree) for found in upstreams}
-        for folder in _PYTEST_FOLDERS:
-            if (self._layout.repo / folder).is_dir():
-                level.add(self._pytest(folder, trees))
+        for folder in pytest_folders(self._layout.repo):
+            level.add(self._pytest(folder, trees))
         if self._arguments:
             return level
         for upstream in upstreams:
-            if not upstream.is_checkout:
+            if upstream.is_checkout:
+                reason = "a tree given by --source is not compared with the golden records"
+                level.skips.append(Skip(f"overlay golden {upstream.version}", reason, is_listed=True))
+            else:
                 level.add(self._overlay_check("golden", upstream))
         level.add(self._overlay_check("copied", upstreams[0]))
         level.add(self._overlay_check("sizes", upstreams[0]))
@@ -94,8 +108,7 @@ class Tester:
                 try:
                     found.append(pristine(self._layout, version))
                 except GoneError as problem:
-                    warn(f"overlay golden {version} is skipped: {problem}")
-                    level.skipped += 1
+                    level.skips.append(Skip(f"overlay golden {version}", f"the archive no longer has it: {problem}"))
         return found
 
     def _pytest(self, folder: str, environment: dict[str, str]) -> Level:
@@ -115,8 +128,8 @@ class Tester:
             return level
         if report.is_file():
             count_pytest(report, level)
-        if code != 0 and level.failed == 0:
-            level.problem = f"pytest ended with {code}"
+        if level.failed == 0 and (code != 0 or level.passed + level.skipped == 0):
+            level.problem = f"pytest ended with {code} and reported no failed test"
         return level
 
     def _overlay_check(self, check: str, upstream: Upstream) -> Level:
@@ -129,8 +142,7 @@ class Tester:
         if run_module(self._layout.repo, *arguments) == 0:
             level.passed = 1
         else:
-            level.failed = 1
-            level.failures = [name]
+            level.fail(name)
         return level
 
     # unit
@@ -139,8 +151,6 @@ class Tester:
         """The GoogleTest programs of this repository; then each patch by itself (proof.py)."""
         level = Level("unit")
         stems = unit_programs(self._layout.repo)
-        if not stems:
-            return level
         self._build([*SERVER_TARGETS, *stems])
         for stem in stems:
             level.add(self._run_unit(stem, self._layout.binary(self._preset, stem)))
@@ -156,7 +166,8 @@ class Tester:
         report = self._output / f"{stem}.json"
         report.parent.mkdir(parents=True, exist_ok=True)
         report.unlink(missing_ok=True)
-        command = [str(program), f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
+        # For the superuser every file is readable.
+        command = [*mtr.unprivileged(), program, f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
         done = run_captured(command, self._output, UNIT_TIMEOUT_SEC)
         if done is None:
             level.problem = f"{stem} did not end within {UNIT_TIMEOUT_SEC} s"
@@ -168,6 +179,8 @@ class Tester:
             say("\n".join(f"  | {line}" for line in output.splitlines()[-mtr.FAILURE_LINES :]))
             if level.failed == 0:
                 level.problem = f"{stem} ended with {code}"
+        elif level.passed + level.failed + level.skipped == 0 and not self._arguments:
+            level.problem = f"{stem} reported no test"
         return level
 
     # bench
@@ -183,8 +196,8 @@ class Tester:
     def mtr(self) -> Level:
         """The MTR tests of this repository, or what the arguments say."""
         tests = mtr.own_tests(self._layout.repo)
-        if not tests and not self._arguments:
-            return Level("mtr")
+        if not tests:
+            return Level("mtr", problem="there are no MTR tests in mysql-test")
         return self._run_mtr("mtr", [] if self._arguments else tests, self._arguments)
 
     def regression(self) -> Level:
@@ -195,13 +208,23 @@ class Tester:
             level.problem = f"{path} is missing"
             return level
         for section in mtr.parse_regression_list(path.read_text(encoding="utf-8")):
-            for test, reason in section.skips.items():
-                say(f"  skipped: {test}: {reason}")
-            level.skipped += len(section.skips)
+            level.skips += [
+                Skip(f"{section.name}/{test}", reason, is_listed=True) for test, reason in section.skips.items()
+            ]
             tests = [test for test in section.tests if test not in section.skips]
-            if tests:
-                options = [f"--mysqld={option}" for option in section.options]
-                level.add(self._run_mtr(f"regression-{section.name}", tests, [*options, *self._arguments]))
+            if not tests:
+                level.fail(f"section [{section.name}] of regression.list has no test to run")
+                continue
+            options = [f"--mysqld={option}" for option in section.options]
+            found = self._run_mtr(f"regression-{section.name}", tests, [*options, *self._arguments])
+            if found.problem:
+                say(found.problem)
+            found.skips = [Skip(f"{section.name}/{skip.test}", skip.reason) for skip in found.skips]
+            level.add(found)
+            # MTR itself complains of the others.
+            for test in section.skips:
+                if not mtr.exists(self._layout, test):
+                    level.fail(f"{test} (skipped in regression.list, but there is no such test)")
         return level
 
     def _run_mtr(self, name: str, tests: Sequence[str], options: Sequence[str]) -> Level:
@@ -342,11 +365,39 @@ class Tester:
         try:
             command += ["--stock", stock_root(bench)]
         except Unavailable as reason:
-            warn(f"the stock server is left out: {reason}")
+            raise RedstartError(f"the differential test needs the stock server: {reason}") from reason
+        command += ["--seed", f"{date.today():%Y%m%d}000", "--json", self._output / "differential.json"]
         arguments = self._arguments or ["--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC)]
         say("differential")
         code = run_module(self._layout.repo, "differential", *command, *arguments)
         return Level("differential", passed=1) if code == 0 else Level("differential", failed=1, failures=["see above"])
+
+    # torture
+
+    def torture(self) -> Level:
+        """Kills, power cuts and servers that must be caught (extra/torture); arguments: its options."""
+        self._build([*SERVER_TARGETS, *_TORTURE_TARGETS])
+        report = self._output / "torture.json"
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)
+        arguments = self._arguments or ["--minutes", str(TORTURE_MINUTES), "--seed", str(nightly.today())]
+        mysqld = self._layout.binary(self._preset, "mysqld")
+        level = Level("torture")
+        if not self._arguments and not stack.missing_programs() and (lacks := stack.missing_devices()):
+            arguments += ["--kinds", "kill"]
+            level.skips.append(Skip("power", f"no power cuts without {'; '.join(lacks)}", is_listed=True))
+        say("torture")
+        code = run_module(
+            self._layout.repo, "redstart_cli", "torture", "--mysqld", mysqld, *arguments, "--json", report
+        )
+        if code != 0:
+            level.problem = f"it ended with {code}; its report is {report}"
+            return level
+        cycles = json.loads(report.read_text(encoding="utf-8"))["cycles"] if report.is_file() else 0
+        level.passed = cycles
+        if not cycles:
+            level.problem = "it reported no cycle"
+        return level
 
     def _program(
         self, name: str, command: Sequence[str | Path], environment: dict[str, str] | None = None
@@ -355,6 +406,12 @@ class Tester:
         say(name)
         code = subprocess.run(tied(command), env=environment, stdin=subprocess.DEVNULL).returncode
         return Level(name, passed=1) if code == 0 else Level(name, failed=1, failures=[name])
+
+
+def pytest_folders(repo: Path) -> list[str]:
+    """Folders of tests of the tools."""
+    found = {str(path.relative_to(repo)) for path in (repo / "extra").glob("*/tests")}
+    return [*_PYTEST_FOLDERS, *sorted(found - set(_PYTEST_FOLDERS))]
 
 
 def unit_programs(repo: Path) -> list[str]:
@@ -366,10 +423,9 @@ def count_pytest(report: Path, level: Level) -> None:
     """Add the outcome of a JUnit file."""
     for case in xml.parse(report).getroot().iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
-            level.failed += 1
-            level.failures.append(f"{case.get('classname')}.{case.get('name')}")
-        elif case.find("skipped") is not None:
-            level.skipped += 1
+            level.fail(f"{case.get('classname')}.{case.get('name')}")
+        elif (skipped := case.find("skipped")) is not None:
+            level.skips.append(Skip(f"{case.get('classname')}.{case.get('name')}", skipped.get("message", "")))
         else:
             level.passed += 1
 
@@ -379,13 +435,14 @@ def count_gtest(report: Path, level: Level) -> None:
     data = json.loads(report.read_text(encoding="utf-8"))
     for suite in data["testsuites"]:
         for case in suite["testsuite"]:
+            name = f"{level.name} {suite['name']}.{case['name']}"
             if case.get("failures"):
-                level.failed += 1
-                level.failures.append(f"{level.name} {suite['name']}.{case['name']}")
+                level.fail(name)
             elif case.get("result") == "COMPLETED":
                 level.passed += 1
             else:
-                level.skipped += 1
+                reasons = [skipped["message"] for skipped in case.get("skipped", [])]
+                level.skips.append(Skip(name, " ".join(reasons) or str(case.get("result"))))
 
 
 def _without_symbols(packages: Sequence[Path]) -> list[Path]:
@@ -407,11 +464,12 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "dockerfile": Tester.dockerfile,
     "swap": Tester.swap,
     "differential": Tester.differential,
+    "torture": Tester.torture,
 }
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
-# Need root, the network, a root of stock MySQL or minutes: only when asked for by name.
-NOT_IN_ALL = ("image", "replication", "drivers", "packages", "dockerfile", "swap")
+# Need root, the network, a root of stock MySQL or minutes: only when asked for by name, and by nightly.
+NOT_IN_ALL = ("replication", "drivers", "packages", "dockerfile", "swap")
 
 
 def run_levels(
@@ -426,13 +484,21 @@ def run_levels(
     tester = Tester(layout, version, checkout, arguments, preset)
     total = Level("total")
     with exclusive(layout.build / "test.lock", f"the test data of {layout.build}"):
+        expected = skips.read(layout.repo / skips.LIST)
         for name in names:
             say(f"== {name}")
             begin = time.monotonic()
             try:
                 level = LEVELS[name](tester)
-            except RedstartError as problem:
+            except (RedstartError, BenchError) as problem:
                 level = Level(name, problem=str(problem))
+            level.name = name
+            skips.describe(level)
+            if not level.problem:
+                if not arguments:
+                    skips.check(expected, level, name, preset, os.geteuid() == 0)
+                if level.passed + level.failed == 0:
+                    level.problem = "no test was run"
             if level.problem:
                 error(f"{name}: {level.problem}")
             say(f"== {name}: {level.counts()} in {duration(time.monotonic() - begin)}")

@@ -125,6 +125,7 @@ def test_no_update_when_the_lists_are_good(machine: Machine) -> None:
         (["test"], "cmake lld strace"),
         (["test", "mtr"], "cmake lld strace"),
         (["test", "unit"], "cmake lld"),
+        (["test", "unit", "--", "--help"], "cmake lld"),
         (["bench", "startup"], "cmake fio lld"),
     ],
 )
@@ -136,7 +137,24 @@ def test_user_gets_one_line_to_run(machine: Machine, arguments: list[str], missi
     assert lines == [f"  sudo apt-get install --yes --no-install-recommends {missing}"]
 
 
-@pytest.mark.parametrize("arguments", [["sql"], ["down"], ["source"], ["test", "overlay"], ["--help"], []])
+@pytest.mark.parametrize(
+    ("level", "needed"),
+    [
+        *((level, {"debootstrap"}) for level in ("all", "differential", "replication", "swap", "packages", "dockerfile")),
+        *((level, {"strace", "libexpect-perl"}) for level in ("all", "mtr", "regression")),
+        ("all", {"shellcheck", "clang-format-15", "fio"}),
+        ("overlay", {"shellcheck"}),
+    ],
+)
+def test_a_level_has_the_tools_without_which_it_fails(machine: Machine, level: str, needed: set[str]) -> None:
+    shutil.copy(REPO / "cmake/packages.txt", machine.clone / "cmake")
+    machine.be(1000)
+    (line,) = [line for line in machine.call("test", level).stderr.splitlines() if "apt-get" in line]
+    assert needed <= set(line.split())
+
+
+@pytest.mark.parametrize("arguments", [["sql"], ["down"], ["source"], ["test", "overlay"], ["--help"], [],
+                                       ["test", "nightly"], ["build", "--help"], ["bench", "startup", "-h"]])  # fmt: skip
 def test_commands_without_a_build_need_little(machine: Machine, arguments: list[str]) -> None:
     machine.be(1000)
     assert machine.call(*arguments).returncode == 0

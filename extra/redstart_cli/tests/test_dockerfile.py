@@ -36,8 +36,10 @@ def test_an_unknown_step_is_an_error(tmp_path: Path) -> None:
     stage = dockerfile.Stage("debian:x", "0")
     with pytest.raises(dockerfile.DockerfileError, match="ONBUILD is not known"):
         runner._step(stage, "ONBUILD", "RUN a")
-    with pytest.raises(dockerfile.DockerfileError, match="HEALTHCHECK --start"):
-        runner._step(stage, "HEALTHCHECK", '--start-period=1s CMD ["a"]')
+    with pytest.raises(dockerfile.DockerfileError, match="HEALTHCHECK --start-interval"):
+        runner._step(stage, "HEALTHCHECK", '--start-interval=1s CMD ["a"]')
+    runner._step(stage, "HEALTHCHECK", '--start-period=24h CMD ["a"]')
+    assert stage.health == ["a"]
 
 
 def test_copy(tmp_path: Path) -> None:

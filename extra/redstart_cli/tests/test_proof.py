@@ -8,7 +8,7 @@ from pathlib import Path
 
 from overlay.series import FileState
 from redstart_cli.layout import Layout
-from redstart_cli.proof import Proof
+from redstart_cli.proof import Proof, is_compiled
 from redstart_cli.upstream import Upstream
 
 
@@ -45,3 +45,9 @@ def test_a_source_that_fails_says_why(layout: Layout, tmp_path: Path) -> None:
     assert proof._compile("sql/a.cc", True, {}) == "sql/a.cc: the build has no command for it"
     said = proof._compile("sql/a.cc", True, {"sql/a.cc": ["sh", "-c", "echo no such type; exit 1", "-o", "x"]})
     assert said.startswith("sql/a.cc: does not compile\n") and "no such type" in said
+
+
+def test_what_a_test_compiles_itself_is_not_in_the_build() -> None:
+    assert is_compiled("storage/innobase/fil/fil0map.cc")
+    assert not is_compiled("mysql-test/suite/innodb/include/undo_read_ahead_faults.c")
+    assert not is_compiled("storage/innobase/include/fil0map.h")

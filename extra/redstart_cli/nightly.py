@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""./redstart test nightly: what CI has no time for, each part by a command of its own."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from redstart_cli.console import RedstartError, duration, say
+from redstart_cli.layout import Layout
+from redstart_cli.locks import exclusive
+from redstart_cli.process import run_logged
+from redstart_cli.result import Level, Skip
+
+DIFFERENTIAL_STATES = 500
+DIFFERENTIAL_SEC = 3600
+TORTURE_MINUTES = 30
+# The last line of `./redstart test`.
+_CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
+_FAILURE = "failed: "
+
+
+@dataclass(frozen=True)
+class Part:
+    """One call of `./redstart test`."""
+
+    name: str
+    # What follows `./redstart test`.
+    arguments: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        return " ".join(("./redstart test", *self.arguments))
+
+
+def parts(seed: int) -> list[Part]:
+    """In the order of their runs, the short ones first; `seed` is another each day."""
+    kinds = "kill,power,fault,sites"
+    long = ("--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC))
+    return [
+        Part("packages", ("packages",)),
+        Part("dockerfile", ("dockerfile",)),
+        Part("swap", ("swap",)),
+        Part("replication", ("replication",)),
+        Part("drivers", ("drivers",)),
+        Part("unit-debug", ("unit", "--preset", "debug")),
+        Part("mtr-debug", ("mtr", "--preset", "debug")),
+        Part("unit-asan", ("unit", "--preset", "asan")),
+        Part("mtr-asan", ("mtr", "--preset", "asan")),
+        Part("differential", ("differential", "--", "--seed", str(seed), *long)),
+        Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds)),
+    ]
+
+
+def today() -> int:
+    """A seed for a day."""
+    return int(time.strftime("%Y%m%d", time.gmtime()))
+
+
+def chosen(every: Sequence[Part], names: Sequence[str]) -> list[Part]:
+    """The parts of these names, all without any; RedstartError for a name that is none."""
+    unknown = set(names) - {part.name for part in every}
+    if unknown:
+        known = ", ".join(part.name for part in every)
+        raise RedstartError(f"nightly has no part {', '.join(sorted(unknown))}; it has {known}")
+    return [part for part in every if not names or part.name in names]
+
+
+def describe(wanted: Sequence[Part]) -> None:
+    """The parts and their commands."""
+    for part in wanted:
+        say(f"{part.name:12}  {part.command}")
+
+
+def run(layout: Layout, wanted: Sequence[Part]) -> bool:
+    """Run parts, the rest also after a failure: a line for each, then the sum; True if nothing failed."""
+    logs = layout.build / "test/nightly"
+    total = Level("nightly")
+    with exclusive(layout.build / "nightly.lock", f"the nightly test of {layout.build}"):
+        say(f"{len(wanted)} parts; their output is in {logs}")
+        for part in wanted:
+            begin = time.monotonic()
+            level = _run_part(layout, part, logs / f"{part.name}.log")
+            word = "failed" if level.failed or level.problem else "passed"
+            say(f"{word}  {part.name:12}  {duration(time.monotonic() - begin):>12}  {level.counts()}")
+            for failure in [*level.failures, *level.problem.splitlines()]:
+                say(f"  {failure}")
+            total.add(level)
+    say(total.counts())
+    return total.failed == 0
+
+
+def _run_part(layout: Layout, part: Part, log: Path) -> Level:
+    """One part; it passes only with an exit code of 0 and a closing line that says so."""
+    level = Level(part.name)
+    log.unlink(missing_ok=True)
+    lines: list[str] = []
+    command = [layout.repo / "redstart", "test", *part.arguments]
+    code = run_logged(command, log, lines.append, cwd=layout.repo)
+    closing = next(filter(None, map(_CLOSING.match, reversed(lines[-3:]))), None)
+    if closing is None:
+        level.problem = f"{part.command} ended with {code} and no sum; see {log}"
+        return level
+    level.passed, level.failed, skipped = (int(number) for number in closing.groups())
+    level.skips = [Skip(part.name, f"see {log}")] * skipped
+    level.failures = [line.removeprefix(_FAILURE) for line in lines if line.startswith(_FAILURE)]
+    if level.failed == 0 and (code != 0 or level.passed == 0):
+        level.problem = f"{part.command} ended with {code} and {level.passed} passed; see {log}"
+    return level
