@@ -77,6 +77,15 @@ class Outcome:
     # at the file; an error number from before decides then whether it reads again without end, or asserts.
     short_read_in: int | None = None
 
+    def has_died_of_cut(self, turn: int) -> bool:
+        """True if it died of a file that is shorter than its header says, when it happened to use it."""
+        return f"{turn} exit code" in self.facts and any(CUT in text for text in self.facts.get(f"{turn} messages", []))
+
+    @property
+    def is_cut(self) -> bool:
+        """True if it is compared up to some turn only."""
+        return self.short_read_in is not None or any(map(self.has_died_of_cut, range(1, len(self.starts) + 1)))
+
 
 def ask(server: Server, facts: dict[str, object], turn: int, r: random.Random, in_place: set[str]) -> None:
     """What a client sees, first of all in random order. Tables that were changed in place are left as they are."""
@@ -193,8 +202,7 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
     n_turns = max((int(key.split()[0]) for key in {*facts, *run.facts}), default=0)
     last = min((first.short_read_in or n_turns + 1), (run.short_read_in or n_turns + 1)) - 1
     for turn in range(1, last + 1):
-        if f"{turn} exit code" in run.facts and any(CUT in text for text in run.facts.get(f"{turn} messages", [])):
-            # It died of a file that is shorter than its header says, when it happened to use it.
+        if run.has_died_of_cut(turn):
             last, keys = turn - 1, {key for key in (*facts, *run.facts) if int(key.split()[0]) < turn}
             break
         if facts.get(f"{turn} starts") != run.facts.get(f"{turn} starts") and not in_place:

@@ -536,7 +536,7 @@ def run_state(seed: int, setting: Setting) -> dict[str, object]:
         report["trusted"] = on.starts[0].n_trusted(setting.n_trusted_in_base)
         report["met"] = report["trusted"] > 0
         report["lazy"] = on.starts[0].is_lazy
-        report["cut"] = on.short_read_in is not None
+        report["cut"] = on.is_cut
         report["heir"] = state.heir() or ""
 
         def outcome(name: str) -> Outcome:
@@ -548,7 +548,7 @@ def run_state(seed: int, setting: Setting) -> dict[str, object]:
             if name == "on":
                 continue
             runs = [outcome(name)]
-            report["cut"] = report["cut"] or runs[0].short_read_in is not None
+            report["cut"] = report["cut"] or runs[0].is_cut
             while (found := difference("on", on, name, runs, state.in_place)) and len(runs) < MAX_RUNS:
                 report["first_difference"] = found
                 runs.append(outcome(name))

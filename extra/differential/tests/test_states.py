@@ -115,6 +115,9 @@ def test_a_server_that_dies_of_a_cut_file_is_compared_until_then() -> None:
     assert compare(on, died)
     assert compare(on | {"1 rows of `a`.`t1`": "2"}, died | size)
     assert compare(died | size, on)
+    # Such a state counts as one that was compared in part.
+    assert Outcome(died | size, [Start(), Start()]).is_cut
+    assert not Outcome(died, [Start(), Start()]).is_cut
 
 
 def test_a_change_in_place_is_believed_once() -> None:

@@ -168,9 +168,22 @@ def test_a_seed_gives_the_same_plan_and_all_kinds_occur(client: int) -> None:
     words = ["CREATE UNDO", "SET INACTIVE", "SET ACTIVE", "DROP UNDO"] if client == BUILDER else []
     words += ["ADD INDEX", "ADD UNIQUE INDEX", "DROP INDEX"]
     if client != BUILDER:
-        words += ["INSERT", "UPDATE", "DELETE", "bank.moves", "SAVEPOINT", "ADD COLUMN", "INPLACE", "COPY"]
+        words += ["INSERT", "UPDATE", "DELETE", "bank.moves", "SAVEPOINT", "ADD COLUMN", "=INPLACE", "=COPY", "=DEFAULT"]
         words += ["CREATE TABLE", "DROP TABLE", "TRUNCATE", "RENAME"]
         words += ["SPATIAL", "FULLTEXT", "PARTITION BY", "TABLESPACE g0", "COMPRESSED", "ENCRYPTION"]
         assert {step.kind for step in steps} == {"tx", "xa", "xa-back", "ddl"}
     for word in words:
         assert word in text
+
+
+def test_what_mysql_may_refuse_to_rebuild_in_place_is_not_forced() -> None:
+    asked = set()
+    for seed in range(5):
+        planner, state = Planner(0, random.Random(seed), list(VARIANTS)), opening_states()[0]
+        for number in range(1000):
+            step = planner.next(state, number)
+            for op in step.ops:
+                if op[0] == "rebuild":
+                    asked.add((op[2], bool(state.tables[op[1]].indexes & {"f1", "g1"})))
+            state.apply(step)
+    assert asked == {("INPLACE", False), ("COPY", False), ("DEFAULT", True), ("COPY", True)}
