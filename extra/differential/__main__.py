@@ -7,6 +7,7 @@ import json
 import queue
 import resource
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -27,11 +28,12 @@ from differential.states import ServerFault, Setting, make_base, run_state, trus
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="differential", description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="build directory with the server")
-    parser.add_argument("--stock", type=Path, help="root directory with the stock server")
+    parser.add_argument("--stock", type=Path, required=True, help="root directory with the stock server")
     parser.add_argument("--work", type=Path, required=True, help="directory for data; short path")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--states", type=int, default=20, help="how many")
-    parser.add_argument("--seconds", type=float, default=0, help="begin no state after this time; 0 = no limit")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no state after this time, if there were AT_LEAST states; 0 = no limit")
+    parser.add_argument("--at-least", type=int, default=20, help="how many states whatever time it takes")
     parser.add_argument("--canaries", metavar="NAMES", default="all",
                         help="all, none, or which ones with commas between them: " + ", ".join(CANARIES))
     parser.add_argument("--kinds", metavar="NAMES", default="",
@@ -49,7 +51,8 @@ def parse() -> argparse.Namespace:
     arguments.kinds = tuple(filter(None, arguments.kinds.split(",")))
     if unknown := set(arguments.kinds) - set(MUTATIONS):
         parser.error(f"there is no change {', '.join(sorted(unknown))}")
-    if arguments.stock and find_stock(arguments.stock.resolve()) is None:
+    arguments.stock_binary = find_stock(arguments.stock.resolve())
+    if arguments.stock_binary is None:
         parser.error(f"there is no stock server below {arguments.stock}")
     return arguments
 
@@ -84,7 +87,7 @@ class Places:
 class Settings:
     """Makes the settings of states: which servers, from which data directory."""
 
-    def __init__(self, build: Path, stock: Path | None, work: Path):
+    def __init__(self, build: Path, stock: Binary, work: Path):
         bin_dir = build / "runtime_output_directory"
         common = [f"--lc-messages-dir={build}/share", f"--basedir={build}",
                   f"--plugin-dir={build}/plugin_output_directory"]
@@ -96,9 +99,8 @@ class Settings:
         self.subjects = {
             "on": Binary("on", [str(mysqld)], [*common, "--innodb-tablespace-map=ON"]),
             "off": Binary("off", [str(mysqld)], [*common, "--innodb-tablespace-map=OFF"]),
+            "stock": stock,
         }
-        if stock and (binary := find_stock(stock)):
-            self.subjects["stock"] = binary
         keyed = {name: with_keyring(self.subjects[name], work / "keyed", build / "plugin_output_directory")
                  for name in ("on", "off")}
         self.with_keys = {name: binary for name, binary in keyed.items() if binary is not None}
@@ -137,8 +139,7 @@ def find_canaries(arguments: argparse.Namespace, settings: Settings, places: Pla
     It has to notice the state each time, and what the broken server did has to be in its log. A state in which the
     server without the fault that counts differs as well is no find, and a difference if nothing else was broken.
     """
-    names, seed = arguments.canaries, arguments.seed
-    library = compile_library(settings.work / "canary.so")
+    names, seed, library = arguments.canaries, arguments.seed, settings.work / "canary.so"
     counts = dict.fromkeys(names, 0)
     # The last error of a state, by canary: a broken server may do what stops the making of a state.
     errors: dict[str, str] = {}
@@ -196,7 +197,8 @@ def show_states(arguments: argparse.Namespace, settings: Settings, places: Place
     begin = time.monotonic()
 
     def one(seed: int) -> dict[str, object] | None:
-        if arguments.seconds and time.monotonic() - begin > arguments.seconds:
+        has_time = not arguments.seconds or time.monotonic() - begin < arguments.seconds
+        if not has_time and seed >= arguments.seed + arguments.at_least:
             return None
         with places.place() as (place, file_system):
             setting = replace(settings.of(place / f"w{seed}", seed), kinds=arguments.kinds)
@@ -227,35 +229,36 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     report = Report()
+    if arguments.json:
+        arguments.json.unlink(missing_ok=True)
     if not has_strace():
         print("failed: kills at a system call need strace, and root")
         return 1
+    problems: list[str] = []
+    settings = None
     try:
-        settings = Settings(arguments.build.resolve(), arguments.stock and arguments.stock.resolve(), work)
-    except ServerFault as error:
-        print(f"failed: {error}")
-        return 1
-    try:
+        compile_library(work / "canary.so")
+        settings = Settings(arguments.build.resolve(), arguments.stock_binary, work)
         places = Places(work, arguments.filesystem, arguments.jobs, arguments.keep)
         with places.stack:
             show_states(arguments, settings, places, report)
             find_canaries(arguments, settings, places, report)
-    except (CanaryError, FileSystemError) as error:
-        print(f"failed: {error}")
-        return 1
+    except (CanaryError, FileSystemError, ServerFault, subprocess.SubprocessError, OSError) as error:
+        problems.append(f"it could not go on: {error}")
     finally:
-        settings.remove()
+        if settings is not None:
+            settings.remove()
 
     for line in report.lines():
         print(line)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"servers: {' '.join(settings.subjects)}; seeds from {arguments.seed}; "
+    print(f"servers: on off stock; seeds from {arguments.seed}; "
           f"{arguments.filesystem or 'the file system of the directory'}; {time.monotonic() - begin:.0f} s, "
           f"{used.ru_utime + used.ru_stime:.0f} s of CPU")
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
-    problems = report.problems()
+    problems += report.problems()
     for problem in problems:
         print(f"failed: {problem}")
     return 1 if problems else 0

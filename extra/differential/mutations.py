@@ -31,6 +31,14 @@ def mutation(function: Mutation) -> Mutation:
     return function
 
 
+def space_id(path: Path) -> bytes:
+    """The tablespace ID in the header of a file, as it is there; nothing without a file."""
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        return file.read(38)[34:]
+
+
 @mutation
 def move(state: State, path: Path, _other: Path) -> list[Path]:
     target = state.schema() / path.name
@@ -104,22 +112,24 @@ def used_inode(state: State, path: Path, other: Path) -> list[Path]:
 @mutation
 def own_import(state: State, _path: Path, _other: Path) -> list[Path]:
     """Let the server with the map import the very file that a table had before it got another tablespace ID."""
-    text = state.import_link()
-    if not text:
+    path, text = state.import_link()
+    if path is None:
         return []
+    before = space_id(path)
     state.run("on", 0, state.random.random() < 0.7, state.draw_end(["stop", "stop", "kill"]), text)
-    return [state.home / "data"]
+    return [path] if space_id(path) != before else []
 
 
 @mutation
 def foreign_import(state: State, _path: Path, _other: Path) -> list[Path]:
     """The same by a server that does not keep the map."""
-    text = state.import_link()
-    if not text:
+    path, text = state.import_link()
+    if path is None:
         return []
+    before = space_id(path)
     end = state.draw_end(["stop", "kill", "kill", "open"])
     state.run(state.random.choice(["off", state.stock_or_off()]), 0, False, end, text)
-    return [state.home / "data"]
+    return [path] if space_id(path) != before else []
 
 
 @mutation
@@ -343,7 +353,8 @@ def in_place_swap(state: State, path: Path, other: Path) -> list[Path]:
 # to believe, or what one sees in every log, less.
 WEIGHTS = {"move": 4, "duplicate": 3, "used_inode": 3, "swap": 3, "old": 3, "touch": 3, "deep": 3, "hard_link": 2,
            "in_place_short": 2, "in_place_old": 2, "in_place_swap": 2, "delete": 2, "short": 2, "rename": 2, "schema_copy": 2,
-           "own_import": 2, "device": 6}
+           "own_import": 2, "device": 6, "no_map": 0.4, "bad_map": 0.6, "directories": 0.5, "ext_rename": 0.6,
+           "foreign_import": 0.7, "there_and_back": 0.6, "rename_back": 0.6}
 # These leave the files to servers until the end.
 BY_SERVERS = {"own_import", "foreign_import", "rename_back"}
 NO_FILES = {"no_map", "bad_map", "old_map", "directories", "touch"}

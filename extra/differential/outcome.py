@@ -82,9 +82,10 @@ class Outcome:
         return f"{turn} exit code" in self.facts and any(CUT in text for text in self.facts.get(f"{turn} messages", []))
 
     @property
-    def is_cut(self) -> bool:
-        """True if it is compared up to some turn only."""
-        return self.short_read_in is not None or any(map(self.has_died_of_cut, range(1, len(self.starts) + 1)))
+    def cut_in(self) -> int | None:
+        """The turn up to which it is compared only, for one of the two reasons."""
+        deaths = filter(self.has_died_of_cut, range(1, len(self.starts) + 1))
+        return min(filter(None, (self.short_read_in, next(deaths, None))), default=None)
 
 
 def ask(server: Server, facts: dict[str, object], turn: int, r: random.Random, in_place: set[str]) -> None:
@@ -169,7 +170,7 @@ def is_comparable(in_place: set[str], key: str, left: object, right: object) -> 
     One may refuse to start, and waiting for a broken table takes the answers about others with it. No server may
     crash or hang that would not without the map.
     """
-    if key.endswith((" exit code", " stops")):
+    if key.endswith((" exit code", " stops", " hangs")):
         return right is None
     if not key.startswith("1 rows of ") or left is None or right is None or NO_ANSWER in (left, right):
         return False
@@ -187,8 +188,13 @@ def expected(facts: dict[str, object], others: dict[str, object]) -> dict[str, o
 
 
 def is_told(key: str, last: int, left: object, right: object) -> bool:
-    """False for what a server may have failed to say since it read too little of a file in this turn, or before."""
+    """False for what a server may have failed to say since a file was too short for it in this turn, or before.
+
+    Rows that both have counted are told, and so is a start that the first refuses and the second does not.
+    """
     turn = int(key.split()[0])
+    if turn == last + 1 and key.endswith(" starts"):
+        return left is False and right is True
     if turn != last + 1 or " rows of " not in key:
         return turn <= last
     return all(isinstance(value, str) and NUMBERS.fullmatch(value) for value in (left, right))
@@ -203,7 +209,7 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
     last = min((first.short_read_in or n_turns + 1), (run.short_read_in or n_turns + 1)) - 1
     for turn in range(1, last + 1):
         if run.has_died_of_cut(turn):
-            last, keys = turn - 1, {key for key in (*facts, *run.facts) if int(key.split()[0]) < turn}
+            last, keys = turn - 1, {*facts, *run.facts}
             break
         if facts.get(f"{turn} starts") != run.facts.get(f"{turn} starts") and not in_place:
             # What follows is different in all.
@@ -212,6 +218,8 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
             break
     else:
         keys = {*facts, *run.facts}
+    if first.cut_in == last + 1:
+        keys.discard(f"{last + 1} starts")  # the same file may have been the end of the other, too, at another time
     lines = []
     for key in sorted(keys):
         left, right = facts.get(key), run.facts.get(key)

@@ -9,7 +9,7 @@ from typing import Any
 # What is counted besides, by the name in the report of a state.
 ALSO = {"refused": "refused", "in place": "in_place", "cut short": "cut", "run again": "again",
         "encrypted": "encrypted", "with a mount": "mounted", "dictionary not read": "lazy",
-        "another server last": "heir"}
+        "another server last": "heir", "with stock": "stock"}
 # Of the states that were compared, at most so many may have been compared in part only.
 MAX_CUT = 0.25
 # A kill at a system call has to happen once in so many tries.
@@ -59,6 +59,8 @@ class Report:
         found = []
         if not self.states:
             found.append("there was no state")
+        elif not self.also["with stock"]:
+            found.append("no state was shown to stock")
         if self.differences:
             found.append(f"{self.differences} states with a difference")
         if 2 * self.met < self.states:

@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-START_TIMEOUT_SEC = 120
-STOP_TIMEOUT_SEC = 120
+START_TIMEOUT_SEC = 180
+STOP_TIMEOUT_SEC = 180
 # A server that has not answered a question is hardly going to stop.
 STUCK_STOP_TIMEOUT_SEC = 15
-QUERY_TIMEOUT_SEC = 60
-# A server that repeats a failing read writes some 50 MB of error log a second.
+# For all questions, or all statements, at a time: several servers run at once, and the machine may be slow.
+QUERY_TIMEOUT_SEC = 300
+# A server that repeats a failing read writes some 50 MB of error log a second; it is killed.
 MAX_LOG_BYTES = 8 << 20
 NO_ANSWER = "no answer"
 
@@ -117,6 +118,7 @@ class Server:
         self.socket = home / "s"
         self.log.unlink(missing_ok=True)
         self.is_stuck = False
+        self._is_killed = self._is_flooded = False
         command = [*binary.prefix, *binary.command, *COMMON, *binary.options, f"--datadir={home}/data",
                    f"--socket={self.socket}", f"--pid-file={home}/pid", f"--log-error={self.log}",
                    f"--tmpdir={home}/tmp", "--user=root", *options]
@@ -125,13 +127,14 @@ class Server:
                                         stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
 
     def wait_ready(self) -> bool:
-        """True if it answers; False if it has refused to start."""
+        """True if it answers, or has until it died; False if it has refused to start."""
         end = time.monotonic() + START_TIMEOUT_SEC
         while time.monotonic() < end:
-            if self.process.poll() is not None:
-                return False
+            has_ended = self.process.poll() is not None
             if "ready for connections" in self.read_log():
                 return True
+            if has_ended or self._stop_flood():
+                return False
             time.sleep(0.05)
         self.kill()
         raise TimeoutError(f"{self.binary.name} neither starts nor refuses: {self.log}")
@@ -143,9 +146,21 @@ class Server:
         except FileNotFoundError:
             return ""
 
+    def _stop_flood(self) -> bool:
+        """Kill it if it fills its log without end; true if it does."""
+        if not self._is_flooded and self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
+            self._is_flooded = True
+            self.kill()
+        return self._is_flooded
+
     def has_read_too_little(self) -> bool:
         """True if a read ended before its last byte."""
-        return "bytes should have been read. Only" in self.read_log()
+        return self._is_flooded or "bytes should have been read. Only" in self.read_log()
+
+    def check_end(self) -> None:
+        """RuntimeError if somebody else has killed it, as the kernel does when there is no memory."""
+        if self.process.returncode == -signal.SIGKILL and not self._is_killed:
+            raise RuntimeError(f"{self.binary.name} was killed, but not by this test")
 
     def messages(self) -> list[str]:
         """Warnings and errors, without what differs from run to run."""
@@ -169,25 +184,38 @@ class Server:
             return NO_ANSWER
 
     def _sql(self, text: str) -> str:
-        done = subprocess.run(self._client(), input=text, text=True, capture_output=True, timeout=QUERY_TIMEOUT_SEC,
-                              errors="replace")
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        stdout, stderr = self._talk(self._client(), text, subprocess.PIPE)
+        errors = [line for line in stderr.splitlines() if line.startswith("ERROR")]
         if bad := [line for line in errors if "Unknown command" in line or line.startswith("ERROR 1064")]:
             raise RuntimeError(f"the test itself is wrong: {bad[0]}")
-        return done.stdout + "".join(line + "\n" for line in errors)
+        return stdout + "".join(line + "\n" for line in errors)
+
+    def _talk(self, command: list[str], text: str, stderr: int) -> tuple[str, str]:
+        """What a client prints; subprocess.TimeoutExpired if it does not end in time."""
+        end = time.monotonic() + QUERY_TIMEOUT_SEC
+        with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+                              errors="replace", preexec_fn=die_with_parent) as client:
+            while True:
+                try:
+                    out, err = client.communicate(text, timeout=1)
+                    return out, err or ""
+                except subprocess.TimeoutExpired:
+                    if self._stop_flood() or time.monotonic() < end:
+                        continue
+                    client.kill()
+                    raise
 
     def ask(self, queries: list[str]) -> list[str]:
         """The answers to several queries, errors among them."""
         text = "".join(f"SELECT '@@@{number}';\n{query};\n" for number, query in enumerate(queries))
         try:
-            done = subprocess.run([*self._client(), "-n"], input=text, text=True, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=QUERY_TIMEOUT_SEC, errors="replace")
+            stdout, _ = self._talk([*self._client(), "-n"], text, subprocess.STDOUT)
         except subprocess.TimeoutExpired:
             self.is_stuck = True
             return [NO_ANSWER] * len(queries)
         answers = [""] * len(queries)
         number = -1
-        for line in done.stdout.splitlines():
+        for line in stdout.splitlines():
             if line.startswith("@@@"):
                 number = int(line[3:])
             elif number >= 0:
@@ -227,6 +255,7 @@ class Server:
 
     def kill(self) -> None:
         if self.process.poll() is None:
+            self._is_killed = True
             self.process.kill()
         self.process.wait()
 

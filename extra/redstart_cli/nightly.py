@@ -50,7 +50,7 @@ def parts(seed: int) -> list[Part]:
         Part("mtr-debug", ("mtr", "--preset", "debug")),
         Part("unit-asan", ("unit", "--preset", "asan")),
         Part("mtr-asan", ("mtr", "--preset", "asan")),
-        Part("differential", ("differential", "--", "--seed", str(seed), *long)),
+        Part("differential", ("differential", "--", "--seed", f"{seed}000", *long)),
         Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds)),
     ]
 

@@ -116,8 +116,23 @@ def test_a_server_that_dies_of_a_cut_file_is_compared_until_then() -> None:
     assert compare(on | {"1 rows of `a`.`t1`": "2"}, died | size)
     assert compare(died | size, on)
     # Such a state counts as one that was compared in part.
-    assert Outcome(died | size, [Start(), Start()]).is_cut
-    assert not Outcome(died, [Start(), Start()]).is_cut
+    assert Outcome(died | size, [Start(), Start()]).cut_in == 2
+    assert Outcome(died | size, [Start(), Start()], short_read_in=1).cut_in == 1
+    assert Outcome(died, [Start(), Start()]).cut_in is None
+    # What both have said before the one died is compared.
+    both = {"1 starts": True, "1 rows of `a`.`t1`": "1\t2\n", "1 rows of `a`.`t2`": ""}
+    died = both | {"1 exit code": 2, "1 messages": size["2 messages"]}
+    assert compare(both, died) is None
+    assert compare(both | {"1 rows of `a`.`t1`": "1\t3\n"}, died)
+    assert compare({"1 starts": False}, died)
+
+
+def test_a_start_is_not_refused_where_another_reads_a_short_file() -> None:
+    off = Outcome({"1 starts": True}, [Start()], short_read_in=1)
+    assert difference("on", Outcome({"1 starts": True}, [Start()]), "off", [off], set()) is None
+    assert difference("on", Outcome({"1 starts": False}, [Start()]), "off", [off], set())
+    # It may be this file that ends the one with the map as well.
+    assert difference("on", Outcome({"1 starts": False}, [Start()], short_read_in=1), "off", [off], set()) is None
 
 
 def test_a_change_in_place_is_believed_once() -> None:
@@ -186,7 +201,7 @@ def test_a_start_tells_whether_the_map_was_trusted() -> None:
 def state(**values: object) -> dict[str, object]:
     """The report of a good state."""
     return {"difference": None, "usable": True, "used": True, "met": True, "trusted": 3, "mutations": ["move"],
-            "starts": True} | values
+            "starts": True, "stock": True} | values
 
 
 def sum_up(states: list[dict[str, object]], canaries: dict[str, int | None] | None = None) -> Report:
@@ -264,6 +279,7 @@ def test_a_step_is_the_same_whatever_was_drawn_before() -> None:
 
 def test_differences_and_lost_canaries_fail() -> None:
     assert sum_up([state(), state(difference="x")]).problems() == ["1 states with a difference"]
+    assert sum_up([state(stock=False)]).problems() == ["no state was shown to stock"]
     assert sum_up([state()], {"a": 3}).problems() == []
     assert sum_up([state()], {"a": 3, "b": None}).problems() == ["the canary b was not found"]
 
