@@ -118,7 +118,9 @@ class Server:
         self.socket = home / "s"
         self.log.unlink(missing_ok=True)
         self.is_stuck = False
-        self._is_killed = self._is_flooded = False
+        # This test has killed it, or let it be killed.
+        self.is_killed = False
+        self._is_flooded = False
         command = [*binary.prefix, *binary.command, *COMMON, *binary.options, f"--datadir={home}/data",
                    f"--socket={self.socket}", f"--pid-file={home}/pid", f"--log-error={self.log}",
                    f"--tmpdir={home}/tmp", "--user=root", *options]
@@ -159,7 +161,7 @@ class Server:
 
     def check_end(self) -> None:
         """RuntimeError if somebody else has killed it, as the kernel does when there is no memory."""
-        if self.process.returncode == -signal.SIGKILL and not self._is_killed:
+        if self.process.returncode == -signal.SIGKILL and not self.is_killed:
             raise RuntimeError(f"{self.binary.name} was killed, but not by this test")
 
     def messages(self) -> list[str]:
@@ -193,11 +195,16 @@ class Server:
     def _talk(self, command: list[str], text: str, stderr: int) -> tuple[str, str]:
         """What a client prints; subprocess.TimeoutExpired if it does not end in time."""
         end = time.monotonic() + QUERY_TIMEOUT_SEC
-        with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
-                              errors="replace", preexec_fn=die_with_parent) as client:
+        # Not by a pipe: communicate() sends no more after a timeout.
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+            file.write(text)
+            file.seek(0)
+            client = subprocess.Popen(command, text=True, stdin=file, stdout=subprocess.PIPE, stderr=stderr,
+                                      errors="replace", preexec_fn=die_with_parent)
+        with client:
             while True:
                 try:
-                    out, err = client.communicate(text, timeout=1)
+                    out, err = client.communicate(timeout=1)
                     return out, err or ""
                 except subprocess.TimeoutExpired:
                     if self._stop_flood() or time.monotonic() < end:
@@ -255,7 +262,7 @@ class Server:
 
     def kill(self) -> None:
         if self.process.poll() is None:
-            self._is_killed = True
+            self.is_killed = True
             self.process.kill()
         self.process.wait()
 

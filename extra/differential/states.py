@@ -292,6 +292,7 @@ class State:
             stderr=subprocess.DEVNULL)
         time.sleep(0.3)
         server.sql(f"CREATE TABLE a.k{self.random.randrange(10**6)} (id INT PRIMARY KEY);" + self.statements.several(3))
+        server.is_killed = True
         counts = self.kills_at.setdefault(point, [0, 0])
         counts[0] += 1
         try:

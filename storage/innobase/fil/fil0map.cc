@@ -1014,6 +1014,8 @@ void forget(space_id_t space_id) {
   }
 }
 
+void remember(space_id_t space_id) { s_dropped.undo(space_id); }
+
 void end_recovery() { s_can_find = false; }
 
 namespace {
@@ -1402,6 +1404,11 @@ void give_up(const char *why) {
 /** Read a header and compare it with the map.
 @param[in]  space_id  tablespace ID */
 void verify(space_id_t space_id) {
+  /* What has an object was compared when that was made, and its file is locked:
+  to close it, in whatever way it was opened, would give the lock up. */
+  if (fil_space_exists_in_mem(space_id, nullptr, false, false)) {
+    return;
+  }
   const auto seq = s_ddl_seq.load();
   /* Before the file is looked up, which may be in the map before this one. */
   const auto written_seq = s_written_seq.load();
@@ -1480,10 +1487,8 @@ void verify_all() {
                           << g_status.files_differing << " were different";
 }
 
-/** @return true if the object of a tablespace was not made at start-up, but
-would have been without the map
-@param[in]  space_id  tablespace ID; if the map has no such file, true may be
-                      returned as well */
+}  // namespace
+
 bool is_late(space_id_t space_id) {
   if (!g_enabled || !s_is_validating || !fsp_is_ibd_tablespace(space_id)) {
     return false;
@@ -1494,6 +1499,8 @@ bool is_late(space_id_t space_id) {
   const std::lock_guard guard(s_waiting_mutex);
   return s_waiting.count(space_id) != 0;
 }
+
+namespace {
 
 /** The header of a file that was left out at start-up, read ahead by this
 thread. */
@@ -1531,7 +1538,8 @@ bool must_validate(bool validate, space_id_t space_id) {
   if (!is_late(space_id)) {
     return validate;
   }
-  if (validate && recv_needed_recovery) {
+  /* After a crash all of the first page, whoever opens it. */
+  if (recv_needed_recovery) {
     return true;
   }
   if (t_read_ahead.is_of(space_id)) {

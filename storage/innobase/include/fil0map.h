@@ -147,6 +147,10 @@ map was written, all directories are scanned without the map first.
 @param[in]  space_id  tablespace ID */
 void forget(space_id_t space_id);
 
+/** A file is back that was forgotten when it was discarded.
+@param[in]  space_id  tablespace ID */
+void remember(space_id_t space_id);
+
 /** The scanned files are not needed any more. */
 void end_recovery();
 
@@ -161,6 +165,12 @@ others are known to be in order.
 
 /** @return true if some tablespace objects were not made at start-up */
 [[nodiscard]] bool is_lazy();
+
+/** @return true if the object of a tablespace was not made at start-up, but
+would have been without the map
+@param[in]  space_id  tablespace ID; if the map has no such file, true may be
+                      returned as well */
+[[nodiscard]] bool is_late(space_id_t space_id);
 
 /** @return true if the header of a file was not read, since the map knows it
 @param[in]  space_id  tablespace ID
