@@ -161,13 +161,15 @@ class Sampler:
     """Reads the counters every few milliseconds, so that I/O can be told apart by phase.
 
     The times are those of the system clock, as in the server's error log. Attribution is exact
-    to one period.
+    to one period, if the machine lets the thread run; `least` and `most` hold in any case.
     """
 
     def __init__(self, device: Device | None, pid: int, period_sec: float = 0.005) -> None:
         self._device = device
         self._pid = pid
         self._period_sec = period_sec
+        # When each sample was begun and done.
+        self._begins: list[float] = []
         self._times: list[float] = []
         self._counters: list[Counters] = []
         self._stop = threading.Event()
@@ -185,6 +187,7 @@ class Sampler:
         self._sample()
 
     def _sample(self) -> None:
+        self._begins.append(time.time())
         counters = read_counters(self._device, self._pid)
         self._times.append(time.time())
         self._counters.append(counters)
@@ -196,6 +199,16 @@ class Sampler:
     def between(self, begin: float, end: float) -> Counters:
         """I/O between two times (seconds since the epoch)."""
         return self.at(end) - self.at(begin)
+
+    def least(self, begin: float, end: float) -> Counters:
+        """I/O that was certainly between two times: of the samples within."""
+        first, last = bisect.bisect_left(self._begins, begin), bisect.bisect_right(self._times, end) - 1
+        return self._counters[last] - self._counters[first] if first < last else Counters()
+
+    def most(self, begin: float, end: float) -> Counters:
+        """I/O that may have been between two times: of the samples around."""
+        first, last = bisect.bisect_right(self._times, begin) - 1, bisect.bisect_left(self._begins, end)
+        return self._counters[min(last, len(self._counters) - 1)] - self._counters[max(first, 0)]
 
     def at(self, when: float) -> Counters:
         """The first sample at or after a time; the last one if there is none."""

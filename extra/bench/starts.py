@@ -93,6 +93,13 @@ def _collect(run: Run, server: Server, times: StartTimes) -> logs.Start:
                 "sectors_read": counters.sectors_read,
                 "process_read_bytes": counters.process_read_bytes,
             }
+            if server.sampler is not None:
+                least, most = server.sampler.least(begin, end), server.sampler.most(begin, end)
+                run.phase_io[name] |= {
+                    "most_reads": most.reads,
+                    "least_process_read_bytes": least.process_read_bytes,
+                    "most_process_read_bytes": most.process_read_bytes,
+                }
     run.metrics["recovered"] = int(start.recovered)
     run.status = server.status()
     run.problems += [f"the error log says: {text}" for text in logs.errors(lines)]

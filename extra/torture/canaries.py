@@ -34,6 +34,8 @@ class Canary:
     options: tuple[str, ...] = ()
     drop: str = ""
     must_lose: bool = True
+    # It loses only what a checkpoint has passed.
+    needs_checkpoint: bool = False
     file_systems: tuple[str, ...] = field(default=("ext4",))
 
 
@@ -47,7 +49,7 @@ CANARIES = (
     Canary("power, redo not flushed", "power", drop="redo", must_lose=False),
     Canary("power, binary log not flushed", "power", drop="binlog"),
     Canary(
-        "power, data files not flushed", "power", drop="data", must_lose=False,
+        "power, data files not flushed", "power", drop="data", must_lose=False, needs_checkpoint=True,
         options=("--innodb-flush-method=fsync", "--innodb-redo-log-capacity=8M", "--innodb-max-dirty-pages-pct=1"),
     ),
 )  # fmt: skip
@@ -78,7 +80,8 @@ def is_found(canary: Canary, rig: Rig, seed: int) -> bool:
         if canary.kind == "kill":
             is_clean = KillLife(tried, number).run(end, cycles=3)
         else:
-            is_clean = PowerLife(tried, number, canary.file_systems[0]).run(end, depth=1)
+            life = PowerLife(tried, number, canary.file_systems[0], canary.needs_checkpoint)
+            is_clean = life.run(end, depth=1)
         has_shown = tried.counts.lost > 0 or (tried.counts.wrong > 0 and not canary.must_lose)
         found = not is_clean and tried.counts.acknowledged > 0 and has_shown
     say(f"  canary {canary.name}: {'found' if found else 'NOT FOUND'} after {time.monotonic() - begin:.0f} s")

@@ -85,6 +85,7 @@ class KillLife:
         if server.has_died:
             self._wrong(f"{server.binary.name} died under load with {server.process.returncode}: {server.errors()}")
         elif how == "shutdown":
+            clients.expect_end()
             server.terminate()
             time.sleep(r.uniform(0, self._start_sec))
         elif how == "start":

@@ -18,16 +18,19 @@ from typing import Any
 
 import pymysql
 
+from bench.errors import BenchError
 from differential.server import Binary
 from redstart_cli.console import say
 from torture import load, pages, subjects
 from torture.oracle import History, Journal, State, Verdict, write_journal
-from torture.server import Place, Server, ask_oracle, initialise
+from torture.server import MAP_ON, Place, Server, ask_oracle, initialise
 
 JOIN_TIMEOUT_SEC = 90
 # Commits that make a crash worth its while, and how long to wait for them.
 ENOUGH = 10
 SLOW_SEC = 10.0
+# Directories have to be some seconds old, and a stop has little time to write the map.
+MAP_STARTS = 10
 
 
 @dataclass
@@ -155,7 +158,9 @@ class Clients:
         self._rig = rig
         self._numbers = numbers
         self._journal = Journal(journal, histories)
-        self._book = load.Book(self._journal, position, threading.Event(), errors_are_expected)
+        self._book = load.Book(
+            self._journal, position, threading.Event(), errors_are_expected, lambda: server.has_died
+        )
         self._clients = {
             history.client: load.Client(
                 server.socket,
@@ -181,6 +186,10 @@ class Clients:
             and any(client.is_alive() for client in clients)
         ):
             time.sleep(0.02)
+
+    def expect_end(self) -> None:
+        """The server will be told to shut down."""
+        self._book.is_ending = True
 
     def stop(self) -> list[str]:
         """Let them end their steps; returns what was wrong with the server's answers."""
@@ -246,6 +255,26 @@ def check_pages(rig: Rig, data: Path) -> list[str]:
             said = " ".join((done.stderr or done.stdout).split())[:300]
             wrong.append(f"innochecksum {path.relative_to(data)}: {done.returncode}: {said}")
     return wrong
+
+
+def use_map(rig: Rig) -> None:
+    """Clean starts and stops, until one has used the tablespace map: nothing changes, so that one must."""
+    home = rig.work / "map"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(rig.base, home / "data")
+    used = rig.counts.map_used
+    for _ in range(MAP_STARTS):
+        server = Server(rig.binaries["ours"], Place(home / "data", home / "error.log", [MAP_ON]))
+        try:
+            problem = server.wait_ready()
+            rig.counts.ask(server, is_turn=False)
+            problem = problem or server.stop()
+        finally:
+            server.kill()
+        if problem:
+            raise BenchError(problem)
+        if rig.counts.map_used > used:
+            return
 
 
 def case_of(place: Place, binary: Binary, limit: float, **more: object) -> dict[str, Any]:

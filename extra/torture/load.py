@@ -71,6 +71,10 @@ _S = "CONCAT('s', LPAD((id * 17 + seq) % 9973, 6, '0'), REPEAT('x', 20))"
 GONE = frozenset(
     {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2002, 2003, 2006, 2013, 2055, 3169, 4031}
 )
+# Errors that may come when the server shuts down, instead of those: of XA PREPARE, COMMIT, and undo tablespaces.
+ENDING = frozenset({1402, 1180, 1528, 1533})
+# Errors of XA END after one in the transaction: it is in another state, unknown, timed out, or a victim.
+XA_ENDED = frozenset({1399, 1402, 1613, 1614})
 # Errors that a transaction among others must expect: nothing was done.
 REFUSED = frozenset({1205, 1213, 1614})
 # The same for definitions: also too small a log of the changes during an index build, and an undo tablespace in use.
@@ -244,7 +248,12 @@ class Planner:
         kind = r.choices(["insert", "large", "update", "delete", "undone"], [40, 3, 30, 15, 12])[0]
         if kind in ("update", "delete") and rows:
             low, high = self._range(rows, r.choice([1, 1, 3, 20, 200]))
-            return ["delete", name, low, high] if kind == "delete" else ["update", name, low, high, self._length()]
+            if kind == "delete":
+                return ["delete", name, low, high]
+            # The disk has to hold what all rows of the update grow to.
+            room = max(0, MAX_BYTES - held_bytes) // PART_BYTES
+            count = sum(low <= row < high for row in rows)
+            return ["update", name, low, high, min(self._length(), room // max(1, count))]
         if kind == "undone":
             inner = [self._change(state) for _ in range(1)]
             return ["undone", inner]
@@ -329,6 +338,9 @@ class Book:
     position: Callable[[], float]
     stop: threading.Event
     errors_are_expected: bool = False
+    has_died: Callable[[], bool] = lambda: False
+    # The server was told to shut down.
+    is_ending: bool = False
 
 
 class Client(threading.Thread):
@@ -371,7 +383,7 @@ class Client(threading.Thread):
                 else:
                     self.refused += 1
         except (pymysql.err.MySQLError, OSError) as problem:
-            if _code(problem) not in GONE and not self._book.errors_are_expected:
+            if not self._is_expected(problem):
                 self.defect = f"client {self._history.client}: {problem}"
         except Exception:  # noqa: BLE001: a defect of the rig must not look like a quiet client
             self.defect = f"client {self._history.client}: {traceback.format_exc()}"
@@ -380,6 +392,15 @@ class Client(threading.Thread):
                 connection.close()
             except (pymysql.err.MySQLError, OSError):
                 pass
+
+    def _is_expected(self, problem: BaseException) -> bool:
+        """Whether an error ends a client and is no defect; what it was doing may or may not have been done."""
+        book, code = self._book, _code(problem)
+        if book.errors_are_expected:
+            return True
+        if isinstance(problem.__context__, TimeoutError):
+            return book.has_died()  # killed, a server would have closed the connection
+        return code in GONE or (book.is_ending and code in ENDING)
 
     def _do(self, step: Step) -> bool:
         """True if the server has acknowledged the step, False if it has refused it."""
@@ -437,7 +458,7 @@ class Client(threading.Thread):
         try:
             self._cursor.execute(f"XA END '{name}'")
         except pymysql.err.MySQLError as problem:
-            if _code(problem) in GONE:
+            if _code(problem) not in XA_ENDED:
                 raise
         self._cursor.execute(f"XA ROLLBACK '{name}'")
 

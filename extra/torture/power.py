@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pymysql
 
 from bench.errors import BenchError
 from redstart_cli.console import warn
-from torture import preload, stack, writelog
+from torture import load, preload, stack, writelog
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, History, Verdict
 from torture.server import MAP_ON, Place, Server, random_options
@@ -27,6 +31,8 @@ MAX_DEPTH = 3
 RECOVERY_SHARE = 0.25
 # The same if the recording began with a clean start.
 CLEAN_START_SHARE = 0.05
+# How long a canary waits for a checkpoint.
+CHECKPOINT_SEC = 60.0
 PAGES_SHARE = 0.3
 # Lives in which the tablespace map is not flushed.
 UNFLUSHED_MAP_SHARE = 0.25
@@ -61,8 +67,9 @@ class Recording:
 class PowerLife:
     """A disk, the servers that work on it, and the disks that power cuts make of it."""
 
-    def __init__(self, rig: Rig, seed: int, kind: str | None = None) -> None:
+    def __init__(self, rig: Rig, seed: int, kind: str | None = None, needs_checkpoint: bool = False) -> None:
         self._rig = rig
+        self._needs_checkpoint = needs_checkpoint
         self._seed = seed
         self._r = random.Random(seed)
         self._home = rig.work / "power"
@@ -160,6 +167,10 @@ class PowerLife:
                     self._rig, server, after, self._numbers, self._home / "journal", self._r, position
                 )
                 clients.work(self._r.uniform(MIN_LOAD_SEC, MAX_LOAD_SEC))
+                if self._needs_checkpoint and wait_for_checkpoint(server):
+                    # Cuts are made behind it.
+                    loaded = position()
+                    clients.work(MIN_LOAD_SEC)
                 if server.has_died:
                     verdict.wrong.append(f"{binary.name} died under load: {server.errors()}")
                 end = position()
@@ -233,6 +244,30 @@ class PowerLife:
             "error.log": self._home / "cut.log",
         }
         self._rig.keep(name, verdict, owed.histories, case, files)
+
+
+def wait_for_checkpoint(server: Server) -> bool:
+    """Wait until a checkpoint has passed what is in the redo log now; False if the server died or it took too long."""
+    end = time.monotonic() + CHECKPOINT_SEC
+    try:
+        with load.connect(server.socket) as connection, connection.cursor() as cursor:
+            wanted, last = _lsns(cursor)
+            while last < wanted and time.monotonic() < end:
+                time.sleep(0.05)
+                _, last = _lsns(cursor)
+    except (pymysql.err.MySQLError, OSError):
+        return False
+    return last >= wanted
+
+
+def _lsns(cursor: Any) -> tuple[int, int]:
+    """The end of the redo log, and the last checkpoint."""
+    cursor.execute("SHOW ENGINE INNODB STATUS")
+    text = cursor.fetchone()[2]
+    names = ("Log sequence number", "Last checkpoint at")
+    found = [re.search(rf"^{name} +(\d+)", text, re.MULTILINE) for name in names]
+    end, last = (int(match[1]) if match else 0 for match in found)
+    return end, last
 
 
 def check_place(

@@ -78,6 +78,20 @@ def test_samples_are_attributed_by_time() -> None:
     assert sampler.between(10.1, 10.1) == Counters()
 
 
+def test_bounds_are_those_of_the_samples_around_and_within() -> None:
+    sampler = Sampler(None, os.getpid())
+    sampler._begins = [10.0, 10.1, 10.2, 10.3]
+    sampler._times = [10.05, 10.15, 10.25, 10.35]
+    sampler._counters = [Counters(reads=reads) for reads in (1, 5, 6, 9)]
+    assert sampler.most(10.15, 10.2) == Counters(reads=1)
+    assert sampler.most(10.14, 10.21) == Counters(reads=8)
+    assert sampler.most(9.0, 11.0) == Counters(reads=8)
+    assert sampler.least(10.0, 10.35) == Counters(reads=8)
+    assert sampler.least(10.1, 10.25) == Counters(reads=1)
+    assert sampler.least(10.11, 10.3) == Counters()
+    assert sampler.least(9.0, 10.0) == sampler.least(11.0, 12.0) == Counters()
+
+
 def test_sampler_counts_this_process() -> None:
     sampler = Sampler(None, os.getpid(), period_sec=0.001)
     sampler.start()

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""What a client takes for a defect, and how much it writes at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Planner
+from torture.oracle import History, Journal, State, Table
+
+
+def client_of(tmp_path: Path, **changes: object) -> Client:
+    history = History(0, State(tables={"w": Table()}))
+    book = Book(Journal(tmp_path / "journal", [history]), lambda: 0, threading.Event())
+    for name, value in changes.items():
+        setattr(book, name, value)
+    return Client(tmp_path / "s", history, 0, Planner(0, random.Random(1), ["plain"]), book)
+
+
+def timed_out() -> pymysql.err.OperationalError:
+    """What pymysql raises after its time-out."""
+    try:
+        try:
+            raise TimeoutError("timed out")
+        except TimeoutError as slow:
+            raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query") from slow
+    except pymysql.err.OperationalError as problem:
+        return problem
+
+
+def test_a_server_that_lives_and_does_not_answer_is_a_defect(tmp_path: Path) -> None:
+    problem = timed_out()
+    assert not client_of(tmp_path)._is_expected(problem)
+    assert client_of(tmp_path, has_died=lambda: True)._is_expected(problem)
+    assert client_of(tmp_path, errors_are_expected=True)._is_expected(problem)
+    assert client_of(tmp_path)._is_expected(pymysql.err.OperationalError(2013, "Lost connection"))
+
+
+@pytest.mark.parametrize("code", [1180, 1402, 1528, 1533])
+def test_some_errors_come_only_with_a_shutdown(tmp_path: Path, code: int) -> None:
+    problem = pymysql.err.OperationalError(code, "x")
+    assert not client_of(tmp_path)._is_expected(problem)
+    assert client_of(tmp_path, is_ending=True)._is_expected(problem)
+    assert not client_of(tmp_path, is_ending=True)._is_expected(pymysql.err.OperationalError(1146, "x"))
+
+
+def test_an_update_writes_no_more_than_a_client_may_hold() -> None:
+    planner = Planner(0, random.Random(1), ["plain"])
+    rows = {number: (0, 10) for number in range(400)}
+    state = State(tables={"w": Table(rows=dict(rows))})
+    updates = [op for _ in range(3000) if (op := planner._change(state))[0] == "update"]
+    written = [length * sum(low <= row < high for row in rows) for _, _, low, high, length in updates]
+    assert MAX_BYTES // 2 < max(written) * PART_BYTES <= MAX_BYTES
