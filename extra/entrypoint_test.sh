@@ -43,15 +43,19 @@ refuses() {
   if entry_point $no_zones "$@" >"$log" 2>&1; then die "no failure: $text"; fi
   grep -q -- "$text" "$log" || die "not said: $text"
 }
+# As long as the entry point lives; the limit ends a hang.
+wait_until_healthy() {
+  local end=$((SECONDS + 600))
+  until health >/dev/null; do
+    kill -0 "$server" 2>/dev/null || die "the entry point ended"
+    [ "$SECONDS" -lt "$end" ] || die "the server does not answer"
+    sleep 0.1
+  done
+}
 start() {
   (exec "${environment[@]}" "$@" "$docker/entrypoint.sh" mysqld "${options[@]}") >"$log" 2>&1 &
   server=$!
-  for _ in $(seq 900); do
-    ! health >/dev/null || return 0
-    kill -0 "$server" 2>/dev/null || die "the entry point ended"
-    sleep 0.1
-  done
-  die "the server does not answer"
+  wait_until_healthy
 }
 stop() {
   kill "$server"
@@ -159,11 +163,7 @@ elsewhere=("${options[@]}" --socket="$work/run/other.sock" --datadir="$work/move
 (exec "${environment[@]}" REDSTART_DATADIR= MYSQL_ROOT_PASSWORD_FILE="$work/password" MYSQL_DATABASE='my_d`b' \
   "$docker/entrypoint.sh" mysqld "${elsewhere[@]}") >"$log" 2>&1 &
 server=$!
-for _ in $(seq 300); do
-  ! health >/dev/null || break
-  kill -0 "$server" 2>/dev/null || die "the entry point ended"
-  sleep 0.1
-done
+wait_until_healthy
 [ "$(MYSQL_PWD=$(cat "$work/password") mysql --no-defaults --socket="$work/run/other.sock" --user=root --batch --skip-column-names --execute 'SELECT MAX(i) FROM `my_d``b`.a')" = 100 ] ||
   die "the script before the start did not run"
 stop

@@ -49,6 +49,8 @@ TARGETS = (
 
 # MTR runs a failed test up to three times if it is not told otherwise, and calls it unstable.
 _NO_RETRY = "--retry=1"
+# Minutes; both only end what hangs. Some tests start 50 servers, and machines may be slow and busy.
+_TIMEOUTS = ("--testcase-timeout=60", "--suite-timeout=720")
 _RESULT = re.compile(
     r"^\[\s*(?P<percent>\d+)%\]\s+(?P<test>\S+)(?:\s+'[^']*')?\s+(?:w\d+\s+)?\[ (?P<result>[a-z-]+) \]"
 )
@@ -235,6 +237,7 @@ def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: S
         f"--parallel={len(os.sched_getaffinity(0))}",
         "--force",
         _NO_RETRY,
+        *_TIMEOUTS,
         "--max-test-fail=0",
         "--nounit-tests",
         f"--vardir={vardir}",

@@ -192,10 +192,10 @@ sub crash {
   undef $pid;
 }
 
-# Start a server, and kill it as soon as its log says something. Returns whether
-# that was before it said something else.
+# Start a server, and kill it as soon as something is true. Returns whether that
+# was before its log said something.
 sub start_and_kill {
-  my ($when, $too_late, @more) = @_;
+  my ($is_time, $too_late, @more) = @_;
 
   unlink($socket, "$socket.lock", $log);
   $pid = fork();
@@ -205,10 +205,10 @@ sub start_and_kill {
     exec(@wrapper, command_line(), @more) or POSIX::_exit(127);
   }
 
-  for (my $waited = 0; read_file($log) !~ $when; $waited += 0.001) {
-    die "The server does not say it:\n" . read_file($log)
+  for (my $waited = 0; !$is_time->(); $waited += 0.02) {
+    die "It is never time to kill the server:\n" . read_file($log)
       if $waited > $timeout || waitpid($pid, WNOHANG) == $pid;
-    select(undef, undef, undef, 0.001);
+    select(undef, undef, undef, 0.02);
   }
 
   crash();

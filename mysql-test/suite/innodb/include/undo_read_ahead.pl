@@ -141,14 +141,22 @@ sub client_stays {
   push(@clients, $client);
 }
 
-# Wait until all those clients have executed their SQL.
+# Wait until all those clients have executed their SQL, as long as the server gets
+# on with it: it changes pages.
 sub wait_for_clients {
   my $n_clients = @clients;
+  my $last = '';
 
   for (my $waited = 0; $waited < $seconds; $waited += 0.05) {
     my (undef, $n) = client("SELECT COUNT(*) FROM performance_schema.threads
         WHERE processlist_info LIKE 'SELECT SLEEP(3600)%'", '-N');
     return if $n == $n_clients;
+
+    my (undef, $now) = client("SELECT variable_value
+        FROM performance_schema.global_status
+        WHERE variable_name = 'Innodb_buffer_pool_write_requests'", '-N');
+    $waited = 0 if $now ne $last;
+    $last = $now;
     select(undef, undef, undef, 0.05);
   }
 

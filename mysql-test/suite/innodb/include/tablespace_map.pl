@@ -1,0 +1,94 @@
+# ==== Purpose ====
+#
+# Tell from the file of the tablespace map whether the next start trusts it. The
+# format is described in fil0mapfile.cc.
+#
+# ==== References ====
+#
+# Bug#79025, Bug#115988
+
+use strict;
+use warnings;
+
+# A hang guard: the map is left alone for 50 times of what it took to write it.
+my $seconds = 300;
+
+sub wait_until {
+  my ($is_true, $why_not) = @_;
+  for (my $waited = 0; !$is_true->(); $waited += 0.1) {
+    die $why_not->(), "\n" if $waited > $seconds;
+    select(undef, undef, undef, 0.1);
+  }
+}
+
+# The directories of a map: path under the root, inode and times, and whether it
+# is trusted. Empty if there is no map.
+sub map_directories {
+  my ($path) = @_;
+  return unless -f $path && open(my $file, '<:raw', $path);
+  my $map = do { local $/; <$file> };
+  my ($offset, $length) = unpack('x8 Q> Q>', $map);
+  my $summary = substr($map, $offset, $length);
+  my $take = sub {
+    my @values = unpack("$_[0] a*", $summary);
+    $summary = pop(@values);
+    return @values;
+  };
+
+  # Configuration, whether it is clean, path of the temporary file; undo
+  # tablespaces; largest ID; tablespaces that each start opens.
+  $take->('L>/a C L>/a');
+  $take->('L> L>/a') foreach 1 .. ($take->('L>'))[0];
+  $take->('L> L>/(L>)');
+
+  return map {
+    my (undef, $name, undef, $inode, $mtime, $ctime, $is_trusted) =
+      $take->('L> L>/a Q>4 C L>2');
+    [ $name, join(' ', $inode, map {
+          sprintf('%d.%09d', $_ / 1000000000, $_ % 1000000000)
+        } $mtime, $ctime), $is_trusted ]
+  } 1 .. ($take->('L>'))[0];
+}
+
+# The directories below a root that hold tables: path under it, inode and times.
+sub directories_on_disk {
+  my ($root) = @_;
+  my @found = `cd "$root" && find -L . -mindepth 2 -name '*.ibd' \\
+    -printf '%h\\n' | sort -u | xargs -r -d '\\n' stat -L -c '%n|%i %.9Y %.9Z'`;
+  return map { m{^\./(.*)\|(.*)$} or die $_; [ $1, $2 ] } @found;
+}
+
+# Wait until the map has all directories with tables as they are, and trusts them.
+# Parameters: the data directory, the other roots, and a pattern of directories
+# that cannot be trusted.
+sub wait_until_settled {
+  my ($datadir, $roots, $untrusted) = @_;
+  my @roots = ($datadir, split(/;/, $roots // ""));
+  my @missing;
+
+  wait_until(
+    sub {
+      my @known = map_directories("$datadir/#innodb_tablespace_map");
+      my %is_known = map { ($_->[1] => 1) } @known;
+      # The roots change when the map is written. If another directory is not
+      # trusted, the map will be written once more.
+      @missing = ((grep { !$_->[2] && $_->[0] !~ /^(#innodb_redo|)$/ } @known),
+        grep { !$is_known{$_->[1]} } map { directories_on_disk($_) } @roots);
+      @missing = grep { $_->[0] !~ /^(?:$untrusted)$/ } @missing if $untrusted;
+      return @known && !@missing;
+    },
+    sub { join("\n", 'Not trusted:', map { "$_->[0]: $_->[1]" } @missing) });
+}
+
+# Wait until the map is another file than the one that has the other name, too.
+# Removes that name.
+sub wait_for_new_map {
+  my ($map, $before) = @_;
+  my $inode = (stat($before))[1] or die "No file $before";
+  wait_until(
+    sub { my @now = stat($map); return @now && $now[1] != $inode; },
+    sub { 'The map was not written' });
+  unlink($before) or die "Cannot remove $before: $!";
+}
+
+1;
