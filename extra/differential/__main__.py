@@ -33,7 +33,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--states", type=int, default=20, help="how many")
     parser.add_argument("--seconds", type=float, default=0, help="begin no state after this time, if there were AT_LEAST states; 0 = no limit")
-    parser.add_argument("--at-least", type=int, default=20, help="how many states whatever time it takes")
+    parser.add_argument("--at-least", type=int, default=24, help="how many states whatever time it takes")
     parser.add_argument("--canaries", metavar="NAMES", default="all",
                         help="all, none, or which ones with commas between them: " + ", ".join(CANARIES))
     parser.add_argument("--kinds", metavar="NAMES", default="",

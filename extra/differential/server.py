@@ -16,6 +16,7 @@ from pathlib import Path
 
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
+POOL_TIMEOUT_SEC = 20
 # A server that has not answered a question is hardly going to stop.
 STUCK_STOP_TIMEOUT_SEC = 15
 # For all questions, or all statements, at a time: several servers run at once, and the machine may be slow.
@@ -140,6 +141,18 @@ class Server:
             time.sleep(0.05)
         self.kill()
         raise TimeoutError(f"{self.binary.name} neither starts nor refuses: {self.log}")
+
+    def wait_for_pool(self) -> None:
+        """Wait until the buffer pool is loaded: a view shows more of a file that has been opened.
+
+        A server that cannot load it, or does not answer, is not waited for.
+        """
+        end = time.monotonic() + POOL_TIMEOUT_SEC
+        while time.monotonic() < end and self.process.poll() is None:
+            answer = self.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_load_status'")
+            if "completed" in answer or "Cannot" in answer or "ERROR" in answer or answer == NO_ANSWER:
+                return
+            time.sleep(0.05)
 
     def read_log(self) -> str:
         try:
