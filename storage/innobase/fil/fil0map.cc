@@ -1014,8 +1014,6 @@ void forget(space_id_t space_id) {
   }
 }
 
-void remember(space_id_t space_id) { s_dropped.undo(space_id); }
-
 void end_recovery() { s_can_find = false; }
 
 namespace {

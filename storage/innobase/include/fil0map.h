@@ -147,10 +147,6 @@ map was written, all directories are scanned without the map first.
 @param[in]  space_id  tablespace ID */
 void forget(space_id_t space_id);
 
-/** A file is back that was forgotten when it was discarded.
-@param[in]  space_id  tablespace ID */
-void remember(space_id_t space_id);
-
 /** The scanned files are not needed any more. */
 void end_recovery();
 

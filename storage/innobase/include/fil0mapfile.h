@@ -388,13 +388,6 @@ class Dropped {
     }
   }
 
-  /** A tablespace is back: what was discarded is imported with the same ID.
-  @param[in]  space_id  tablespace ID */
-  void undo(space_id_t space_id) {
-    const std::lock_guard guard(m_mutex);
-    m_ids.erase(space_id);
-  }
-
   /** @return true if a tablespace of the map was dropped, or any is being
   dropped
   @param[in]  space_id  tablespace ID */

@@ -11,7 +11,7 @@ use strict;
 use warnings;
 
 # A hang guard: the map is left alone for 50 times of what it took to write it.
-my $seconds = 300;
+my $seconds = 1500;
 
 sub wait_until {
   my ($is_true, $why_not) = @_;
