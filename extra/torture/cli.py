@@ -70,6 +70,8 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )  # fmt: skip
 @click.option("--canaries/--no-canaries", "wants_canaries", default=True, show_default=True,
               help="Servers that lose data; not to notice one is a failure.")  # fmt: skip
+@click.option("--all-indexes", is_flag=True,
+              help="Build spatial and full-text indexes, too, which MySQL itself gets wrong after a kill.")  # fmt: skip
 @click.option("--allow-missing", is_flag=True, help="Run without a stock server or without innochecksum.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the counts.")
 @click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -83,6 +85,7 @@ def main(
     kinds: tuple[str, ...],
     subject: str,
     wants_canaries: bool,
+    all_indexes: bool,
     allow_missing: bool,
     json_file: Path | None,
     again: Path | None,
@@ -97,6 +100,7 @@ def main(
         mysqld = layout.binary("release", "mysqld")
     with exclusive(layout.build / "torture.lock", "the torture test of this clone"):
         rig, lacks = _make_rig(mysqld, subject, work)
+        rig.all_indexes = all_indexes
         if again is not None:
             if not show_again(rig, again.absolute()):
                 sys.exit(1)

@@ -94,6 +94,8 @@ class Rig:
     extra: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     is_canary: bool = False
+    # Also those that MySQL itself gets wrong.
+    all_indexes: bool = False
 
     def binary(self, r: random.Random) -> Binary:
         """Who recovers this time."""
@@ -166,7 +168,9 @@ class Clients:
                 server.socket,
                 history,
                 numbers[history.client],
-                load.Planner(history.client, random.Random(r.random()), rig.variants, not rig.is_canary),
+                load.Planner(
+                    history.client, random.Random(r.random()), rig.variants, not rig.is_canary, rig.all_indexes
+                ),
                 self._book,
             )
             for history in histories

@@ -55,6 +55,9 @@ INDEXES = {
     "g1": "SPATIAL INDEX g1 (g)",
     "f1": "FULLTEXT INDEX f1 (s)",
 }
+# MySQL itself, after a kill, finds other rows by a spatial index than by the table, and misses files of a full-text
+# index that was being dropped (docs/reliability.md). They are built only if that is asked for.
+UNSAFE_INDEXES = frozenset({"g1", "f1"})
 # Partitioned tables have neither, and no such column. With one of them MySQL may refuse to rebuild a table in place:
 # after a full-text index, even one that was dropped, it makes a copy unless the statement forbids it (error 1846).
 _NOT_PARTITIONED = _NOT_IN_PLACE = frozenset({"g1", "f1"})
@@ -78,7 +81,8 @@ XA_ENDED = frozenset({1399, 1402, 1613, 1614})
 # Errors that a transaction among others must expect: nothing was done.
 REFUSED = frozenset({1205, 1213, 1614})
 # The same for definitions: also too small a log of the changes during an index build, and an undo tablespace in use.
-REFUSED_DDL = REFUSED | {1529, 1799}
+# An online build can also find a duplicate that is none, in the log of the changes meanwhile (1859).
+REFUSED_DDL = REFUSED | {1529, 1799, 1859}
 
 
 def _b(client: int) -> str:
@@ -207,11 +211,19 @@ class Planner:
     Without definitions there are only plain transactions, which write no more redo at once than they must.
     """
 
-    def __init__(self, client: int, r: random.Random, variants: list[str], has_definitions: bool = True) -> None:
+    def __init__(
+        self,
+        client: int,
+        r: random.Random,
+        variants: list[str],
+        has_definitions: bool = True,
+        all_indexes: bool = False,
+    ) -> None:
         self._client = client
         self._r = r
         self._variants = variants
         self._has_definitions = has_definitions
+        self._indexes = INDEXES.keys() if all_indexes else INDEXES.keys() - UNSAFE_INDEXES
 
     def next(self, state: State, number: int) -> Step:
         r = self._r
@@ -277,9 +289,9 @@ class Planner:
 
     def _index(self, state: State, table: str) -> Op:
         present = state.tables[table].indexes
-        possible = INDEXES.keys()
+        possible = self._indexes
         if is_partitioned(state.tables[table].variant):
-            possible -= _NOT_PARTITIONED
+            possible = possible - _NOT_PARTITIONED
         index = self._r.choice(sorted(possible))
         return ["unindex" if index in present else "index", table, index]
 

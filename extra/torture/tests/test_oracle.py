@@ -8,6 +8,8 @@ import pytest
 
 from torture.load import (
     BUILDER,
+    INDEXES,
+    UNSAFE_INDEXES,
     VARIANTS,
     Planner,
     create_table,
@@ -154,7 +156,8 @@ def test_partitioned_tables_have_no_point() -> None:
 @pytest.mark.parametrize("client", [0, BUILDER])
 def test_a_seed_gives_the_same_plan_and_all_kinds_occur(client: int) -> None:
     def plan() -> list[Step]:
-        planner, state = Planner(client, random.Random(3), list(VARIANTS)), opening_states()[client]
+        planner = Planner(client, random.Random(3), list(VARIANTS), all_indexes=True)
+        state = opening_states()[client]
         steps = []
         for number in range(3000):
             step = planner.next(state, number)
@@ -176,10 +179,22 @@ def test_a_seed_gives_the_same_plan_and_all_kinds_occur(client: int) -> None:
         assert word in text
 
 
+@pytest.mark.parametrize("client", [0, BUILDER])
+def test_indexes_that_mysql_gets_wrong_are_built_only_on_request(client: int) -> None:
+    planner, state = Planner(client, random.Random(3), list(VARIANTS)), opening_states()[client]
+    built = set()
+    for number in range(3000):
+        step = planner.next(state, number)
+        state.apply(step)
+        built |= {op[2] for op in step.ops if op[0] == "index"}
+    assert built == INDEXES.keys() - UNSAFE_INDEXES
+
+
 def test_what_mysql_may_refuse_to_rebuild_in_place_is_not_forced() -> None:
     asked = set()
     for seed in range(5):
-        planner, state = Planner(0, random.Random(seed), list(VARIANTS)), opening_states()[0]
+        planner = Planner(0, random.Random(seed), list(VARIANTS), all_indexes=True)
+        state = opening_states()[0]
         for number in range(1000):
             step = planner.next(state, number)
             for op in step.ops:
