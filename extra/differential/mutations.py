@@ -109,27 +109,31 @@ def used_inode(state: State, path: Path, other: Path) -> list[Path]:
     return [path]
 
 
-@mutation
-def own_import(state: State, _path: Path, _other: Path) -> list[Path]:
-    """Let the server with the map import the very file that a table had before it got another tablespace ID."""
+def import_link(state: State, run: Callable[[str], None]) -> list[Path]:
+    """Let a server run statements that import a file; nothing is touched if its ID has stayed."""
     path, text = state.import_link()
     if path is None:
         return []
     before = space_id(path)
-    state.run("on", 0, state.random.random() < 0.7, state.draw_end(["stop", "stop", "kill"]), text)
+    run(text)
     return [path] if space_id(path) != before else []
+
+
+@mutation
+def own_import(state: State, _path: Path, _other: Path) -> list[Path]:
+    """Let the server with the map import the very file that a table had before it got another tablespace ID."""
+    return import_link(state, lambda text: state.run(
+        "on", 0, state.random.random() < 0.7, state.draw_end(["stop", "stop", "kill"]), text))
 
 
 @mutation
 def foreign_import(state: State, _path: Path, _other: Path) -> list[Path]:
     """The same by a server that does not keep the map."""
-    path, text = state.import_link()
-    if path is None:
-        return []
-    before = space_id(path)
-    end = state.draw_end(["stop", "kill", "kill", "open"])
-    state.run(state.random.choice(["off", state.stock_or_off()]), 0, False, end, text)
-    return [path] if space_id(path) != before else []
+    def run(text: str) -> None:
+        end = state.draw_end(["stop", "kill", "kill", "open"])
+        state.run(state.random.choice(["off", state.stock_or_off()]), 0, False, end, text)
+
+    return import_link(state, run)
 
 
 @mutation

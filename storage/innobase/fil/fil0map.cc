@@ -1485,8 +1485,10 @@ void verify_all() {
                           << g_status.files_differing << " were different";
 }
 
-}  // namespace
-
+/** @return true if the object of a tablespace was not made at start-up, but
+would have been without the map
+@param[in]  space_id  tablespace ID; if the map has no such file, true may be
+                      returned as well */
 bool is_late(space_id_t space_id) {
   if (!g_enabled || !s_is_validating || !fsp_is_ibd_tablespace(space_id)) {
     return false;
@@ -1497,8 +1499,6 @@ bool is_late(space_id_t space_id) {
   const std::lock_guard guard(s_waiting_mutex);
   return s_waiting.count(space_id) != 0;
 }
-
-namespace {
 
 /** The header of a file that was left out at start-up, read ahead by this
 thread. */

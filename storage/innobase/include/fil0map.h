@@ -162,12 +162,6 @@ others are known to be in order.
 /** @return true if some tablespace objects were not made at start-up */
 [[nodiscard]] bool is_lazy();
 
-/** @return true if the object of a tablespace was not made at start-up, but
-would have been without the map
-@param[in]  space_id  tablespace ID; if the map has no such file, true may be
-                      returned as well */
-[[nodiscard]] bool is_late(space_id_t space_id);
-
 /** @return true if the header of a file was not read, since the map knows it
 @param[in]  space_id  tablespace ID
 @param[in]  path      path of the file that is going to be opened for it,
