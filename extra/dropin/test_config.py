@@ -89,6 +89,33 @@ def test_documents_name_each_variable() -> None:
         assert name in pages, f"no page of docs/ names {name}"
 
 
+def _documented() -> list[tuple[str, str, str]]:
+    """Page, variable and default: the rows of tables whose second column is `default`, and `VALUE` (default)."""
+    rows = []
+    for path in sorted((REPO / "docs").glob("*.md")):
+        column, named = "", ""
+        for line in path.read_text(encoding="utf-8").splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+            column = (column or cells[1]) if len(cells) > 1 else ""
+            if match := re.fullmatch(r"`(innodb_\w+)`( \(.*\))?", cells[0] if cells else ""):
+                rows += [(path.name, match[1], cells[1])] * (column == "default")
+            elif match := re.search(r"`(innodb_\w+)`, (?:read-only|dynamic|session)[^:]*:$", line):
+                named = match[1]
+            elif match := re.fullmatch(r"`(\w+)` \(default\)", cells[0] if cells else ""):
+                rows.append((path.name, named, match[1]))
+    return rows
+
+
+def test_documents_say_the_defaults(help_text: str) -> None:
+    defaults = _defaults(help_text)
+    values = {"TRUE": "ON", "FALSE": "OFF"}
+    documented = _documented()
+    assert {name for _, name, _ in documented} == set(VARIABLES)
+    for page, name, default in documented:
+        built_in = defaults[_option(name)]
+        assert default == values.get(built_in, built_in), f"{page}: {name}"
+
+
 @pytest.mark.parametrize("path", sorted((REPO / "docs/examples").glob("*.cnf")), ids=lambda path: path.name)
 def test_examples_are_valid(path: Path) -> None:
     result = _run(f"--defaults-file={path}", "--validate-config", "--log-error-verbosity=2")

@@ -72,6 +72,8 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
               help="Servers that lose data; not to notice one is a failure.")  # fmt: skip
 @click.option("--all-indexes", is_flag=True,
               help="Build spatial and full-text indexes, too, which MySQL itself gets wrong after a kill.")  # fmt: skip
+@click.option("--all-cuts", is_flag=True,
+              help="Leave half of a page without its copy, too, which MySQL itself does not survive with O_DIRECT.")  # fmt: skip
 @click.option("--allow-missing", is_flag=True, help="Run without a stock server or without innochecksum.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the counts.")
 @click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -86,6 +88,7 @@ def main(
     subject: str,
     wants_canaries: bool,
     all_indexes: bool,
+    all_cuts: bool,
     allow_missing: bool,
     json_file: Path | None,
     again: Path | None,
@@ -100,7 +103,7 @@ def main(
         mysqld = layout.binary("release", "mysqld")
     with exclusive(layout.build / "torture.lock", "the torture test of this clone"):
         rig, lacks = _make_rig(mysqld, subject, work)
-        rig.all_indexes = all_indexes
+        rig.all_indexes, rig.all_cuts = all_indexes, all_cuts
         if again is not None:
             if not show_again(rig, again.absolute()):
                 sys.exit(1)
@@ -249,6 +252,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "seed": seed,
         "refused": counts.refused,
         "unmountable": counts.unmountable,
+        "copied_cuts": counts.copied_cuts,
         "known": counts.known,
         "turns": dict(counts.turns),
         "checked_in": dict(counts.checked_in),

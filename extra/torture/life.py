@@ -47,6 +47,8 @@ class Counts:
     wrong: int = 0
     refused: int = 0
     unmountable: int = 0
+    # Power cuts at a moment at which a page and its copy had been written since the last flush.
+    copied_cuts: int = 0
     # What MySQL itself does wrong: see binlog.py.
     known: int = 0
     # Tablespace files and their pages that innochecksum has read.
@@ -96,6 +98,8 @@ class Rig:
     is_canary: bool = False
     # Also those that MySQL itself gets wrong.
     all_indexes: bool = False
+    # Power cuts that leave half of a page and no copy of it, too: see writelog.py.
+    all_cuts: bool = False
 
     def binary(self, r: random.Random) -> Binary:
         """Who recovers this time."""

@@ -34,6 +34,8 @@ CLEAN_START_SHARE = 0.05
 # How long a canary waits for a checkpoint.
 CHECKPOINT_SEC = 60.0
 PAGES_SHARE = 0.3
+# Flushes that are looked at for one behind which a page and its copy were written.
+TRIES = 200
 # Lives in which the tablespace map is not flushed.
 UNFLUSHED_MAP_SHARE = 0.25
 
@@ -78,6 +80,9 @@ class PowerLife:
         # A map that was not flushed may be torn or old, but must not be believed: nothing may be lost by it.
         drops_map = self._r.random() < UNFLUSHED_MAP_SHARE and not rig.is_canary
         self._environment = preload.dropping(rig.work, "map") if drops_map else rig.environment
+        # MySQL flushes the doublewrite file before it writes the pages only if this is false.
+        methods = [option for option in self._options if option.startswith("--innodb-flush-method=")]
+        self._is_direct = methods[-1].endswith("=O_DIRECT")
         self._histories, self._numbers = opening()
         self._home.mkdir(parents=True, exist_ok=True)
 
@@ -192,12 +197,25 @@ class PowerLife:
         is_owed = any(history.steps for history in recording.before.histories)
         share = RECOVERY_SHARE if is_owed else CLEAN_START_SHARE
         in_recovery = bool(early) and (not late or r.random() < share)
-        flush = r.choice(early if in_recovery else late)
-        cut = writelog.choose_cut(recording.entries, flush, recording.end, r)
+        flush, copies = self._flush(recording, early if in_recovery else late)
+        choose = writelog.choose_uncopied if self._rig.all_cuts and copies else writelog.choose_cut
+        cut = choose(recording.entries, flush, recording.end, r, copies)
+        self._rig.counts.copied_cuts += bool(copies)
         before = recording.before
         if in_recovery:
             return cut, Source(before.image, before.histories, before.limit)
         return cut, Source(before.image, recording.after, cut.limit)
+
+    def _flush(self, recording: Recording, flushes: list[int]) -> tuple[int, writelog.Copies]:
+        """A flush to cut after, and which writes behind it are copies; if all cuts are asked for, one that has some."""
+        number, copies = -1, writelog.Copies()
+        for _ in range(TRIES if self._rig.all_cuts and self._is_direct else 1):
+            number = self._r.choice(flushes)
+            if self._is_direct:
+                copies = writelog.find_copies(recording.log, recording.entries, number)
+            if copies:
+                break
+        return number, copies
 
     def _is_right(self, recording: Recording, cut: writelog.Cut, owed: Source) -> bool:
         """Make the disk of a cut, start a server on it and ask."""

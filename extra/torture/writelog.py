@@ -107,12 +107,45 @@ def flushes_within(entries: list[Entry], high: float) -> list[int]:
     return flushes(entries, 0, high)[:-1]
 
 
-def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random) -> Cut:
-    """A power cut between a flush and the next, or `end`."""
-    following = [number for number in range(flush + 1, len(entries)) if entries[number].is_flush]
-    after = following[0] if following else len(entries)
-    limit = entries[after].end if following else end + 1
-    writes = [number for number in range(flush + 1, after) if entries[number].is_write]
+# By write, the earlier ones between the same flushes that hold a copy of a part of it.
+Copies = dict[int, set[int]]
+
+
+def writes_after(entries: list[Entry], flush: int) -> list[int]:
+    """Numbers of the writes between a flush and the next, or the end."""
+    after = _next_flush(entries, flush)
+    return [number for number in range(flush + 1, after) if entries[number].is_write]
+
+
+def _next_flush(entries: list[Entry], flush: int) -> int:
+    return next((number for number in range(flush + 1, len(entries)) if entries[number].is_flush), len(entries))
+
+
+def find_copies(log: Path, entries: list[Entry], flush: int) -> Copies:
+    """Which writes after a flush have the content of others before them, at another place; zeros are no content."""
+    seen: dict[bytes, list[tuple[int, int]]] = {}
+    copies: Copies = {}
+    with log.open("rb") as source:
+        for number in writes_after(entries, flush):
+            entry = entries[number]
+            data = os.pread(source.fileno(), entry.sectors * SECTOR_BYTES, entry.begin + SECTOR_BYTES)
+            for at in range(entry.sectors):
+                content = data[at * SECTOR_BYTES : (at + 1) * SECTOR_BYTES]
+                if len(set(content)) == 1:
+                    continue
+                place = seen.setdefault(content, [])
+                others = {other for other, sector in place if other != number and sector != entry.sector + at}
+                if others:
+                    copies.setdefault(number, set()).update(others)
+                place.append((number, entry.sector + at))
+    return copies
+
+
+def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies) -> Cut:
+    """A power cut between a flush and the next, or `end`. What is there even in part has its copies with it."""
+    after = _next_flush(entries, flush)
+    limit = entries[after].end if after < len(entries) else end + 1
+    writes = writes_after(entries, flush)
     manner = r.choice(["none", "all", "some", "some", "some", "first", "last"])
     if manner == "none":
         chosen = []
@@ -129,7 +162,19 @@ def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random) -> 
     for number in chosen:
         is_torn = unit and r.random() < TORN_SHARE
         cut.later[number] = torn(entries[number], unit, r) if is_torn else list(range(entries[number].sectors))
+    for number in reversed(writes):
+        if cut.later.get(number):
+            for copy in copies.get(number, ()):
+                cut.later[copy] = list(range(entries[copy].sectors))
     return cut
+
+
+def choose_uncopied(entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies) -> Cut:
+    """The power cut that choose_cut() leaves out: half of one write is there, and none of its copies."""
+    after = _next_flush(entries, flush)
+    number = r.choice(sorted(copies))
+    sectors = list(range(r.randrange(2), entries[number].sectors, 2))
+    return Cut(flush, entries[after].end if after < len(entries) else end + 1, {number: sectors}, "no copy, torn at 512")
 
 
 def torn(entry: Entry, unit: int, r: random.Random) -> list[int]:

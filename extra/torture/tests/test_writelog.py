@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from torture.writelog import (
-    DISCARD, FLUSH, FUA, MAGIC, SECTOR_BYTES, BadLog, Cut, Entry, build_disk, choose_cut, flushes,
-    flushes_within, read_entries, torn,
+    DISCARD, FLUSH, FUA, MAGIC, SECTOR_BYTES, BadLog, Cut, Entry, build_disk, choose_cut,
+    choose_uncopied, find_copies, flushes, flushes_within, read_entries, torn,
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_a_cut_before_a_position_leaves_nothing_of_what_follows_it(tmp_path: Pat
     assert flushes_within(entries, entries[4].end - 1) == []
     for number in range(50):
         (flush,) = flushes_within(entries, entries[4].end)
-        cut = choose_cut(entries, flush, end, random.Random(number))
+        cut = choose_cut(entries, flush, end, random.Random(number), {})
         assert all(entries[later].end <= entries[4].end for later in cut.later)
 
 
@@ -105,12 +105,66 @@ def test_a_cut_keeps_to_what_lies_between_two_flushes(tmp_path: Path) -> None:
     entries = read_entries(tmp_path / "log", end)
     seen: set[tuple[int, ...]] = set()
     for seed in range(200):
-        cut = choose_cut(entries, 1, end, random.Random(seed))
-        assert cut == choose_cut(entries, 1, end, random.Random(seed))
+        cut = choose_cut(entries, 1, end, random.Random(seed), {})
+        assert cut == choose_cut(entries, 1, end, random.Random(seed), {})
         assert cut.limit == entries[4].end
         seen.add(tuple(number for number, sectors in cut.later.items() if sectors))
     assert seen == {(), (2,), (3,), (2, 3)}
-    assert choose_cut(entries, 4, end, random.Random(1)).limit == end + 1
+    assert choose_cut(entries, 4, end, random.Random(1), {}).limit == end + 1
+
+
+def page(number: int) -> bytes:
+    content = bytes(range(number, number + 128))
+    return content * 4 + content[::-1] * 4
+
+
+def copied(tmp_path: Path) -> list[Entry]:
+    """A page that is flushed; then copies of two others, and the two themselves, and what is no copy."""
+    requests = [
+        (0, page(9), 0),
+        (0, b"", FLUSH),
+        (100, page(1) + page(2), 0),
+        (10, page(1), 0),
+        (20, page(2) + page(3), 0),
+        (30, bytes(1024), 0),
+        (40, bytes(1024), 0),
+        (50, page(9), 0),
+        (20, page(2) + page(3), 0),
+        (0, b"", FLUSH),
+        (60, page(1), 0),
+    ]
+    return read_entries(tmp_path / "log", write_log(tmp_path / "log", requests))
+
+
+def test_copies_are_found_between_two_flushes(tmp_path: Path) -> None:
+    entries = copied(tmp_path)
+    assert find_copies(tmp_path / "log", entries, 1) == {3: {2}, 4: {2}, 8: {2}}
+    assert find_copies(tmp_path / "log", entries, 9) == {}
+
+
+def test_a_cut_leaves_no_part_of_a_page_without_its_whole_copy(tmp_path: Path) -> None:
+    entries = copied(tmp_path)
+    copies = find_copies(tmp_path / "log", entries, 1)
+    seen = set()
+    for seed in range(300):
+        later = choose_cut(entries, 1, 0, random.Random(seed), copies).later
+        has_page = any(later.get(number) for number in copies)
+        seen.add((has_page, later.get(2) == [0, 1, 2, 3]))
+        free = choose_cut(entries, 1, 0, random.Random(seed), {}).later
+        assert {number: free.get(number) for number in (3, 4, 5, 6, 7, 8)} == {
+            number: later.get(number) for number in (3, 4, 5, 6, 7, 8)
+        }
+    assert seen == {(False, False), (False, True), (True, True)}
+
+
+def test_a_cut_without_copies_leaves_half_of_one_page(tmp_path: Path) -> None:
+    entries = copied(tmp_path)
+    copies = find_copies(tmp_path / "log", entries, 1)
+    for seed in range(50):
+        cut = choose_uncopied(entries, 1, 0, random.Random(seed), copies)
+        ((number, sectors),) = cut.later.items()
+        assert number in copies and cut.limit == entries[9].end
+        assert 2 * len(sectors) == entries[number].sectors
 
 
 @pytest.mark.parametrize("unit", [1, 8])
