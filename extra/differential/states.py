@@ -15,14 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from differential.mutations import BY_SERVERS, MAX_DEPTH, MUTATIONS, NO_FILES, WEIGHTS
-from differential.outcome import MAX_RUNS, Outcome, ask, difference, read_start
+from differential.outcome import MAX_RUNS, OWN_DEATHS, Outcome, ask, difference, read_start
 from differential.server import (Binary, Server, can_mount, configure_keyring, copy, has_strace, initialise)
 from differential.statements import SCHEMAS, Statements, is_table
 
-# MySQL dies of these whatever the map does.
-OWN_DEATHS = (
-    "pars0pars.cc:sym_node->table != nullptr",  # statements on a full-text table whose file was imported
-)
 # Longer than the map's thread waits after DDL, and than a directory is too young to be trusted.
 SETTLE_SEC = 6.5
 MAP = "#innodb_tablespace_map"

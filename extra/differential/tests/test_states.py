@@ -107,6 +107,14 @@ def test_a_server_that_died_of_a_change_in_place_tells_nothing() -> None:
     assert compare(died, on, in_place={"t1"})
 
 
+def test_a_death_of_mysql_itself_counts_only_where_files_are_right() -> None:
+    death = "[ERROR] [MY-013183] [InnoDB] Assertion failure: pars0pars.cc:sym_node->table != nullptr thread"
+    died = {"1 exit code": 2, "1 messages": [death]}
+    assert compare(died, {"1 messages": [death]}, in_place={"t6"}) is None
+    assert compare(died, {"1 messages": [death]})
+    assert compare(died | {"1 messages": ["another"]}, {"1 messages": ["another"]}, in_place={"t6"})
+
+
 def test_a_server_that_dies_of_a_cut_file_is_compared_until_then() -> None:
     on = {"1 starts": True, "2 starts": True, "1 rows of `a`.`t1`": "1", "2 rows of `a`.`t1`": "1"}
     died = {"1 starts": True, "2 starts": True, "1 rows of `a`.`t1`": "1", "2 rows of `a`.`t1`": "", "2 exit code": 2}
