@@ -140,6 +140,7 @@ class FaultLife:
             self._histories = go_on(states)
             if verdict.is_clean:
                 problem = server.stop()
-                self._verdict.wrong += [problem] if problem else check_pages(self._rig, self._home / "data")
+                data = self._home / "data"
+                self._verdict.wrong += [problem] if problem else check_pages(self._rig, data, states)
         finally:
             server.kill()

@@ -52,7 +52,9 @@ class KillLife:
                 self._rig.counts.cycles += 1
             if self._verdict.is_clean:
                 self._wrong(server.stop())
-                self._verdict.wrong += check_pages(self._rig, self.place.data)
+                self._verdict.wrong += check_pages(
+                    self._rig, self.place.data, [history.base for history in self._histories]
+                )
         finally:
             server.kill()
         self._rig.counts.take("kill", self._verdict)

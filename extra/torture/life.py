@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,12 @@ class Clients:
         self._numbers = numbers
         self._journal = Journal(journal, histories)
         self._book = load.Book(
-            self._journal, position, threading.Event(), errors_are_expected, lambda: server.has_died
+            self._journal,
+            position,
+            threading.Event(),
+            load.Copies(server.place.data, journal.with_name("exported")),
+            errors_are_expected,
+            lambda: server.has_died,
         )
         self._clients = {
             history.client: load.Client(
@@ -233,6 +238,7 @@ def ask(
 ) -> tuple[Verdict, list[State]]:
     """ask_oracle(), with a server that does not answer, or answers what nobody expects, as something wrong."""
     rig.counts.ask(server, is_turn)
+    rig.counts.known += len(server.removed)
     try:
         return ask_oracle(server, histories, limit)
     except (pymysql.err.MySQLError, OSError) as problem:
@@ -242,16 +248,17 @@ def ask(
         return Verdict(wrong=[f"the oracle was given an answer that it does not expect: {traceback.format_exc()}"]), []
 
 
-def check_pages(rig: Rig, data: Path) -> list[str]:
+def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]:
     """Whether all pages have a right checksum; after a clean stop.
 
     Those of encrypted tables are left out: innochecksum cannot decrypt them. The server looks at each that it reads.
+    So are files that lie where a discarded tablespace was: whoever put them there may have died.
     """
     if not rig.innochecksum:
         return []
     files = [*sorted(data.rglob("*.ibd")), data / "ibdata1", *sorted(data.glob("undo_*")), *sorted(data.glob("*.ibu"))]
     wrong = []
-    for path in files:
+    for path in [path for path in files if path not in load.discarded_files(data, states)]:
         size = path.stat().st_size if path.exists() else 0
         if size == 0 or pages.is_encrypted(path):
             continue

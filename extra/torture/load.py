@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,11 @@ UNSAFE_INDEXES = frozenset({"g1", "f1"})
 # Partitioned tables have neither, and no such column. With one of them MySQL may refuse to rebuild a table in place:
 # after a full-text index, even one that was dropped, it makes a copy unless the statement forbids it (error 1846).
 _NOT_PARTITIONED = _NOT_IN_PLACE = frozenset({"g1", "f1"})
+# What is exported and imported: a file for a table, without keys of its own.
+IMPORTED_VARIANTS = frozenset({"plain", "compact", "redundant", "compressed"})
+# Errors of a table whose tablespace was discarded: it is; or the file is gone, and a crash came before the dictionary
+# said so, for DISCARD TABLESPACE is not atomic in MySQL.
+DISCARDED = frozenset({1814, 1812})
 _POINT = "g POINT AS (POINT(k, id)) STORED NOT NULL SRID 0"
 _COLUMNS = (
     "id INT PRIMARY KEY, seq INT NOT NULL, n INT NOT NULL, k INT NOT NULL, s VARCHAR(64) NOT NULL, b LONGBLOB NOT NULL"
@@ -107,6 +114,53 @@ def create_table(client: int, name: str, variant: str) -> str:
     tail = f" PARTITION BY {partitions}" if partitions else ""
     columns = _COLUMNS if partitions else f"{_COLUMNS}, {_POINT}"
     return f"CREATE TABLE c{client}.{name} ({columns}) COMMENT='{variant}' {first}{tail}"
+
+
+# Among statements: take a copy of the files of the table, give them back, remove what a crash has left of that.
+TAKE, GIVE, REMOVE = "-- take", "-- give", "-- remove"
+# What FLUSH TABLES FOR EXPORT leaves of a table.
+EXPORTED = (".ibd", ".cfg")
+
+
+class Copies:
+    """Files of exported tables, kept where they do not crash, one table for each client."""
+
+    def __init__(self, data: Path, place: Path) -> None:
+        self._data = data
+        self._place = place
+        place.mkdir(parents=True, exist_ok=True)
+
+    def take(self, client: int, table: str) -> None:
+        for suffix in EXPORTED:
+            shutil.copyfile(self._data / f"c{client}/{table}{suffix}", self._place / f"c{client}{suffix}")
+
+    def give(self, client: int, table: str) -> None:
+        """Put them where the table has its own, each as a whole, and on the disk."""
+        folder = self._data / f"c{client}"
+        for suffix in EXPORTED:
+            copy = folder / f"{table}.copy"
+            shutil.copyfile(self._place / f"c{client}{suffix}", copy)
+            _sync(copy)
+            copy.rename(folder / f"{table}{suffix}")
+        _sync(folder)
+
+    def remove(self, client: int, table: str) -> None:
+        """Remove what was given: DROP TABLE leaves the file of a discarded tablespace."""
+        for suffix in (*EXPORTED, ".copy"):
+            (self._data / f"c{client}/{table}{suffix}").unlink(missing_ok=True)
+
+
+def discarded_files(data: Path, states: Sequence[State]) -> set[Path]:
+    """Where files of discarded tablespaces would be; `states` are those of the clients, in their order."""
+    return {data / f"c{client}/{name}.ibd" for client, state in enumerate(states) for name in state.discarded}
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def statements(client: int, number: int, op: Op) -> list[str]:
@@ -156,6 +210,13 @@ def statements(client: int, number: int, op: Op) -> list[str]:
             return [f"ALTER TABLE c{client}.{rest[0]} ADD COLUMN x{rest[1]} INT NOT NULL DEFAULT {rest[1]}"]
         case "rebuild":
             return [f"ALTER TABLE c{client}.{rest[0]} ENGINE=InnoDB, ALGORITHM={rest[1]}"]
+        case "export":
+            return [f"FLUSH TABLES c{client}.{rest[0]} FOR EXPORT", TAKE, "UNLOCK TABLES"]
+        case "discard" | "import":
+            files = [GIVE] if kind == "import" else []
+            return [*files, f"ALTER TABLE c{client}.{rest[0]} {kind.upper()} TABLESPACE"]
+        case "abandon":
+            return [REMOVE, f"DROP TABLE c{client}.{rest[0]}"]
         case "undo-create":
             return [f"CREATE UNDO TABLESPACE {rest[0]} ADD DATAFILE '{rest[0]}.ibu'"]
         case "undo-inactive" | "undo-active":
@@ -231,6 +292,8 @@ class Planner:
             is_undo = r.random() < UNDO_SHARE
             op = self._undo(state, number) if is_undo else self._index(state, r.choice(sorted(state.tables)))
             return Step(number, "ddl", [op])
+        if half_done := _go_on_importing(state):
+            return Step(number, "ddl", [half_done])
         if self._has_definitions and r.random() < 0.12:
             return Step(number, "ddl", [self._definition(state)])
         kind = r.choices(["tx", "xa", "xa-back"], [80, 14, 6])[0] if self._has_definitions else "tx"
@@ -314,7 +377,10 @@ class Planner:
         if free and (not mine or r.random() < 0.35):
             return ["create", r.choice(free), r.choice(self._variants)]
         name = r.choice(mine)
-        kind = r.choices(["index", "drop", "truncate", "rename", "column", "rebuild"], [35, 14, 14, 10, 12, 15])[0]
+        kinds = {"index": 35, "drop": 14, "truncate": 14, "rename": 10, "column": 12, "rebuild": 15, "export": 12}
+        kind = r.choices(list(kinds), list(kinds.values()))[0]
+        if kind == "export" and _can_be_imported(state.tables[name]):
+            return ["export", name]
         if kind == "rename" and free:
             return ["rename", name, r.choice(free)]
         if kind == "column" and state.tables[name].columns < MAX_COLUMNS:
@@ -325,6 +391,23 @@ class Planner:
         if kind in ("drop", "truncate"):
             return [kind, name]
         return self._index(state, name)
+
+
+def _can_be_imported(table: Table) -> bool:
+    return table.variant in IMPORTED_VARIANTS and not table.indexes & UNSAFE_INDEXES
+
+
+def _go_on_importing(state: State) -> Op | None:
+    """What follows an export: the three steps of an import are done without others between them.
+
+    A table that a crash has left without its file is dropped.
+    """
+    for name, table in sorted(state.tables.items()):
+        if table.is_discarded:
+            return ["abandon" if table.exported is None else "import", name]
+        if table.exported is not None:
+            return ["discard", name]
+    return None
 
 
 # Doing it
@@ -349,6 +432,7 @@ class Book:
     journal: Journal
     position: Callable[[], float]
     stop: threading.Event
+    copies: Copies
     errors_are_expected: bool = False
     has_died: Callable[[], bool] = lambda: False
     # The server was told to shut down.
@@ -407,7 +491,7 @@ class Client(threading.Thread):
 
     def _is_expected(self, problem: BaseException) -> bool:
         """Whether an error ends a client and is no defect; what it was doing may or may not have been done."""
-        book, code = self._book, _code(problem)
+        book, code = self._book, code_of(problem)
         if book.errors_are_expected:
             return True
         if isinstance(problem.__context__, TimeoutError):
@@ -430,7 +514,7 @@ class Client(threading.Thread):
                 self._run_xa(step)
         except pymysql.err.MySQLError as problem:
             expected = REFUSED_DDL if step.kind == "ddl" else REFUSED
-            if _code(problem) not in expected or step.prepared is not None or book.errors_are_expected:
+            if code_of(problem) not in expected or step.prepared is not None or book.errors_are_expected:
                 raise
             self._roll_back(step)
             self._history.steps.remove(step)
@@ -440,10 +524,14 @@ class Client(threading.Thread):
         return True
 
     def _run(self, step: Step) -> None:
-        client = self._history.client
+        client, copies = self._history.client, self._book.copies
+        by_hand = {TAKE: copies.take, GIVE: copies.give, REMOVE: copies.remove}
         for op in step.ops:
             for text in statements(client, step.number, op):
-                self._cursor.execute(text)
+                if text in by_hand:
+                    by_hand[text](client, op[1])
+                else:
+                    self._cursor.execute(text)
         if step.is_transaction:
             done = self._cursor.execute(f"UPDATE c{client}.progress SET number = {step.number}")
             if done != 1:
@@ -470,12 +558,13 @@ class Client(threading.Thread):
         try:
             self._cursor.execute(f"XA END '{name}'")
         except pymysql.err.MySQLError as problem:
-            if _code(problem) not in XA_ENDED:
+            if code_of(problem) not in XA_ENDED:
                 raise
         self._cursor.execute(f"XA ROLLBACK '{name}'")
 
 
-def _code(problem: BaseException) -> int:
+def code_of(problem: BaseException) -> int:
+    """The number of an error; 0 if the connection is closed, or it is no error of MySQL."""
     if isinstance(problem, pymysql.err.InterfaceError):
         return 0  # the connection is closed
     code = problem.args[0] if problem.args else 0

@@ -34,6 +34,10 @@ class Table:
     columns: int = 0
     indexes: set[str] = field(default_factory=set)
     rows: dict[int, Row] = field(default_factory=dict)
+    # DISCARD TABLESPACE: it has no rows, and no file of its own.
+    is_discarded: bool = False
+    # Rows of the file that was copied, until it is imported; the server knows nothing of it.
+    exported: dict[int, Row] | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -47,10 +51,17 @@ class State:
 
     def copy(self) -> State:
         tables = {
-            name: Table(table.variant, table.columns, set(table.indexes), dict(table.rows))
+            name: Table(
+                table.variant, table.columns, set(table.indexes), dict(table.rows), table.is_discarded, table.exported
+            )
             for name, table in self.tables.items()
         }
         return State(self.progress, tables, dict(self.moves), set(self.undo))
+
+    @property
+    def discarded(self) -> set[str]:
+        """Tables without a file of their own."""
+        return {name for name, table in self.tables.items() if table.is_discarded}
 
     def apply(self, step: Step) -> None:
         """Do what a step does."""
@@ -113,6 +124,20 @@ def _column(state: State, number: int, table: str, column: int) -> None:
     state.tables[table].columns = column + 1
 
 
+def _export(state: State, number: int, table: str) -> None:
+    state.tables[table].exported = dict(state.tables[table].rows)
+
+
+def _discard(state: State, number: int, table: str) -> None:
+    state.tables[table].rows = {}
+    state.tables[table].is_discarded = True
+
+
+def _import(state: State, number: int, table: str) -> None:
+    found = state.tables[table]
+    found.rows, found.exported, found.is_discarded = dict(found.exported or {}), None, False
+
+
 def _undo_create(state: State, number: int, name: str) -> None:
     state.undo.add(name)
 
@@ -132,12 +157,16 @@ _APPLY: dict[str, Any] = {
     "move": _move,
     "create": _create,
     "drop": _drop,
+    "abandon": _drop,
     "truncate": _truncate,
     "rename": _rename,
     "index": _index,
     "unindex": _unindex,
     "column": _column,
     "rebuild": _nothing,
+    "export": _export,
+    "discard": _discard,
+    "import": _import,
     "undone": _nothing,
     "undo-create": _undo_create,
     "undo-drop": _undo_drop,
@@ -284,7 +313,7 @@ def describe_difference(expected: State, seen: State) -> str:
         if mine is None or theirs is None:
             parts.append(f"table {name} is {'missing' if theirs is None else 'too many'}")
             continue
-        for what in ("variant", "columns", "indexes"):
+        for what in ("variant", "columns", "indexes", "is_discarded"):
             if getattr(mine, what) != getattr(theirs, what):
                 parts.append(f"{name}: {what} {getattr(theirs, what)} instead of {getattr(mine, what)}")
         parts += _differing(name, mine.rows, theirs.rows)
@@ -321,7 +350,10 @@ def balances(accounts: int, opening: int, moves: list[tuple[int, int, int]]) -> 
 
 def _state_to_json(state: State) -> dict[str, Any]:
     tables = {
-        name: [table.variant, table.columns, sorted(table.indexes), [[row, *what] for row, what in table.rows.items()]]
+        name: [
+            table.variant, table.columns, sorted(table.indexes), [[row, *what] for row, what in table.rows.items()],
+            table.is_discarded,
+        ]
         for name, table in state.tables.items()
     }
     moves = {str(number): move for number, move in state.moves.items()}
@@ -330,8 +362,8 @@ def _state_to_json(state: State) -> dict[str, Any]:
 
 def _state_from_json(data: dict[str, Any]) -> State:
     tables = {
-        name: Table(variant, columns, set(indexes), {row: (number, length) for row, number, length in rows})
-        for name, (variant, columns, indexes, rows) in data["tables"].items()
+        name: Table(variant, columns, set(indexes), {row: (number, length) for row, number, length in rows}, discarded)
+        for name, (variant, columns, indexes, rows, discarded) in data["tables"].items()
     }
     moves = {int(number): (a, b, amount) for number, (a, b, amount) in data["moves"].items()}
     return State(data["progress"], tables, moves, set(data["undo"]))

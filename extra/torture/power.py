@@ -298,10 +298,10 @@ def check_place(
         problem = server.wait_ready()
         if problem:
             return Verdict(wrong=[problem])
-        verdict, _ = ask(rig, server, histories, limit)
+        verdict, states = ask(rig, server, histories, limit)
         if wants_pages and verdict.is_clean:
             problem = server.stop()
-            verdict.wrong += [problem] if problem else check_pages(rig, place.data)
+            verdict.wrong += [problem] if problem else check_pages(rig, place.data, states)
     finally:
         server.kill()
     return verdict

@@ -87,6 +87,10 @@ class Server:
         self._sockets = tempfile.TemporaryDirectory(prefix="torture-")
         self.socket = Path(self._sockets.name) / "s"
         self._log_begin = place.log.stat().st_size if place.log.exists() else 0
+        # MySQL does not start with what a crash has left of the log in which it notes that it empties an undo tablespace.
+        self.removed = [path for path in place.data.glob("undo_*_trunc.log") if not path.stat().st_size]
+        for path in self.removed:
+            path.unlink()
         if subjects.has_keyring(place.data):
             subjects.write_keyring(place.data)  # it may be a copy
         self.begin = time.monotonic()
@@ -224,7 +228,14 @@ def observe(cursor: Any, client: int) -> Observed:
         table = state.tables[name] = Table(variant, columns - load.COLUMNS)
         if name != "w":
             table.indexes = _indexes(cursor, schema, name)
-        cursor.execute(f"SELECT id, seq, n, {load.right_content(client, table.columns, variant)} FROM {schema}.{name}")
+        try:
+            right = load.right_content(client, table.columns, variant)
+            cursor.execute(f"SELECT id, seq, n, {right} FROM {schema}.{name}")
+        except pymysql.err.MySQLError as problem:
+            if load.code_of(problem) not in load.DISCARDED:
+                raise
+            table.is_discarded = True
+            continue
         for row, number, length, is_right in cursor.fetchall():
             table.rows[row] = (number, length)
             if not is_right:
@@ -280,14 +291,17 @@ def resolve_prepared(cursor: Any, histories: list[History], limit: float) -> Ver
     return total
 
 
-def check_tables(cursor: Any) -> list[str]:
+def check_tables(cursor: Any, states: list[State]) -> list[str]:
     """What is wrong with tables and indexes by themselves."""
     wrong = []
+    discarded = {(f"c{client}", name) for client, state in enumerate(states) for name in state.discarded}
     cursor.execute(
         "SELECT table_schema, table_name FROM information_schema.tables"
         " WHERE table_schema = 'bank' OR table_schema LIKE 'c_' ORDER BY 1, 2"
     )
     for schema, table in cursor.fetchall():
+        if (schema, table) in discarded:
+            continue
         cursor.execute(f"CHECK TABLE {schema}.{table}")
         said = [row[3] for row in cursor.fetchall() if row[2] != "status" or row[3] != "OK"]
         if said:
@@ -351,8 +365,11 @@ def check_bank(cursor: Any) -> list[str]:
     return [f"{len(different)} accounts do not hold what the transfers make of them: {different[:5]}; sum {sum(seen)}"]
 
 
-def check_files(cursor: Any, data: Path) -> list[str]:
-    """Whether the files of tablespaces are those that the dictionary names."""
+def check_files(cursor: Any, data: Path, states: list[State]) -> list[str]:
+    """Whether the files of tablespaces are those that the dictionary names.
+
+    Where a tablespace was discarded there may be a file: that of an import that a crash has ended.
+    """
     end = time.monotonic() + TRUNCATE_SEC
     # Purge makes the file of an undo tablespace anew.
     while (wrong := _missing_undo_files(cursor, data)) and time.monotonic() < end:
@@ -362,8 +379,9 @@ def check_files(cursor: Any, data: Path) -> list[str]:
     there = {str(path.resolve()) for path in data.rglob("*.ibd") if path != data / "mysql.ibd"}
     there = {path for path in there if "/#innodb_temp/" not in path and "/sys/" not in path}
     named = {path for path in named if "/sys/" not in path}
-    wrong += [f"no file {path}" for path in sorted(named - there)]
-    return wrong + [f"{path} belongs to no tablespace" for path in sorted(there - named)]
+    open_to_doubt = {str(path.resolve()) for path in load.discarded_files(data, states)}
+    wrong += [f"no file {path}" for path in sorted(named - there - open_to_doubt)]
+    return wrong + [f"{path} belongs to no tablespace" for path in sorted(there - named - open_to_doubt)]
 
 
 def _missing_undo_files(cursor: Any, data: Path) -> list[str]:
@@ -386,6 +404,6 @@ def ask_oracle(server: Server, histories: list[History], limit: float) -> tuple[
             verdict.add(history.judge(observed, limit))
             states.append(observed.state)
         verdict.wrong += check_bank(cursor)
-        verdict.wrong += check_tables(cursor)
-        verdict.wrong += check_files(cursor, server.place.data)
+        verdict.wrong += check_tables(cursor, states)
+        verdict.wrong += check_files(cursor, server.place.data, states)
     return verdict, states

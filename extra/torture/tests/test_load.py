@@ -10,13 +10,13 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Planner
+from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Planner, discarded_files
 from torture.oracle import History, Journal, State, Table
 
 
 def client_of(tmp_path: Path, **changes: object) -> Client:
     history = History(0, State(tables={"w": Table()}))
-    book = Book(Journal(tmp_path / "journal", [history]), lambda: 0, threading.Event())
+    book = Book(Journal(tmp_path / "journal", [history]), lambda: 0, threading.Event(), Copies(tmp_path, tmp_path / "copies"))
     for name, value in changes.items():
         setattr(book, name, value)
     return Client(tmp_path / "s", history, 0, Planner(0, random.Random(1), ["plain"]), book)
@@ -56,3 +56,21 @@ def test_an_update_writes_no_more_than_a_client_may_hold() -> None:
     updates = [op for _ in range(3000) if (op := planner._change(state))[0] == "update"]
     written = [length * sum(low <= row < high for row in rows) for _, _, low, high, length in updates]
     assert MAX_BYTES // 2 < max(written) * PART_BYTES <= MAX_BYTES
+
+
+def test_files_come_back_as_they_were_taken(tmp_path: Path) -> None:
+    (tmp_path / "c0").mkdir()
+    copies = Copies(tmp_path, tmp_path / "away")
+    for suffix in (".ibd", ".cfg"):
+        (tmp_path / f"c0/t{suffix}").write_text(suffix)
+    copies.take(0, "t")
+    (tmp_path / "c0/t.ibd").unlink()
+    (tmp_path / "c0/t.cfg").write_text("another")
+    copies.give(0, "t")
+    assert {path.name: path.read_text() for path in (tmp_path / "c0").iterdir()} == {"t.ibd": ".ibd", "t.cfg": ".cfg"}
+    copies.remove(0, "t")
+    copies.remove(0, "t")
+    assert not list((tmp_path / "c0").iterdir())
+    assert discarded_files(tmp_path, [State(tables={"t": Table(is_discarded=True), "u": Table()})]) == {
+        tmp_path / "c0/t.ibd"
+    }

@@ -8,6 +8,7 @@ import pytest
 
 from torture.load import (
     BUILDER,
+    IMPORTED_VARIANTS,
     INDEXES,
     UNSAFE_INDEXES,
     VARIANTS,
@@ -107,6 +108,52 @@ def test_a_definition_that_changes_nothing_visible_is_not_lost() -> None:
     assert made.judge(after(made, 1)).is_clean
 
 
+def imported() -> History:
+    made = history(insert(0, 0), Step(1, "ddl", [["create", "t0", "plain"]], acknowledged=0))
+    made.steps.append(Step(2, "tx", [["insert", "t0", 5, 6, 1]], acknowledged=0))
+    made.steps += [Step(number, "ddl", [[kind, "t0"]], acknowledged=0)
+                   for number, kind in enumerate(["export", "discard", "import"], 3)]  # fmt: skip
+    return made
+
+
+def test_an_import_brings_back_what_was_exported() -> None:
+    made = imported()
+    assert after(made, 5).state.discarded == {"t0"}
+    assert after(made, 6).state.tables["t0"].rows == {5: (2, 1)}
+    assert made.judge(after(made, 6)).is_clean
+    assert len(made.judge(after(made, 5)).lost) == 1  # the table is discarded still
+    made.steps[5].acknowledged = None
+    assert made.judge(after(made, 5)).is_clean
+    seen = after(made, 6)
+    seen.state.tables["t0"].rows.clear()
+    assert made.judge(seen).wrong  # imported, and empty
+
+
+def test_a_journal_knows_what_is_discarded(tmp_path: Path) -> None:
+    base = after(imported(), 5).state
+    write_journal(tmp_path / "one", [History(0, base)])
+    (again,) = read_journal(tmp_path / "one")
+    assert again.base == base and again.base.discarded == {"t0"}
+
+
+def test_the_steps_of_an_import_follow_each_other() -> None:
+    planner, state = Planner(0, random.Random(1), ["plain", "redundant", "general", "hash"]), opening_states()[0]
+    kinds, variants = [], set()
+    for number in range(4000):
+        step = planner.next(state, number)
+        kinds.append(step.ops[0][0])
+        if step.ops[0][0] == "export":
+            variants.add(state.tables[step.ops[0][1]].variant)
+        state.apply(step)
+    first = kinds.index("export")
+    assert kinds[first : first + 3] == ["export", "discard", "import"]
+    assert kinds.count("export") == kinds.count("discard") == kinds.count("import") > 10
+    assert variants == {"plain", "redundant"} < IMPORTED_VARIANTS
+    # What a crash has left without its file is dropped.
+    state.tables["t9"] = Table(is_discarded=True)
+    assert planner.next(state, 4000).ops == [["abandon", "t9"]]
+
+
 def test_prepared_transactions() -> None:
     one = Step(0, "xa", [], prepared=0)
     made = history(one)
@@ -172,7 +219,7 @@ def test_a_seed_gives_the_same_plan_and_all_kinds_occur(client: int) -> None:
     words += ["ADD INDEX", "ADD UNIQUE INDEX", "DROP INDEX"]
     if client != BUILDER:
         words += ["INSERT", "UPDATE", "DELETE", "bank.moves", "SAVEPOINT", "ADD COLUMN", "=INPLACE", "=COPY", "=DEFAULT"]
-        words += ["CREATE TABLE", "DROP TABLE", "TRUNCATE", "RENAME"]
+        words += ["CREATE TABLE", "DROP TABLE", "TRUNCATE", "RENAME", "FOR EXPORT", "DISCARD", "IMPORT"]
         words += ["SPATIAL", "FULLTEXT", "PARTITION BY", "TABLESPACE g0", "COMPRESSED", "ENCRYPTION"]
         assert {step.kind for step in steps} == {"tx", "xa", "xa-back", "ddl"}
     for word in words:
@@ -192,7 +239,7 @@ def test_indexes_that_mysql_gets_wrong_are_built_only_on_request(client: int) ->
 
 def test_what_mysql_may_refuse_to_rebuild_in_place_is_not_forced() -> None:
     asked = set()
-    for seed in range(5):
+    for seed in range(12):
         planner = Planner(0, random.Random(seed), list(VARIANTS), all_indexes=True)
         state = opening_states()[0]
         for number in range(1000):
