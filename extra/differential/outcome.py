@@ -22,6 +22,8 @@ AGAIN = "start the server again"
 OWN_DEATHS = (
     # A full-text table was used whose file was imported, or is not the right one: then at the end of the server.
     "pars0pars.cc:sym_node->table != nullptr",
+    # The file at the path of a table is that of another.
+    "[FATAL] Tablespace id is",
 )
 # The message of MySQL before it ends over that.
 CUT = "[MY-012094]"
@@ -234,8 +236,8 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
             continue
         if in_place and key.endswith(" exit code") and has_died(run):
             continue  # of the same file, perhaps in another turn: MySQL does so after a clean shutdown only
-        if in_place and key.endswith(" exit code") and has_died_by_itself(first, key):
-            continue  # the other may have seen the file at its start, and refused that
+        if in_place and key.endswith(" exit code") and has_died_by_itself(first, run, key):
+            continue
         if in_place and not is_comparable(in_place, key, left, right):
             if not key.endswith(" starts") or may_start_again(first, run, key):
                 continue
@@ -247,10 +249,14 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
     return "\n".join(lines) or None
 
 
-def has_died_by_itself(outcome: Outcome, key: str) -> bool:
-    """True if a server has died, in the turn of an exit code, of what MySQL dies of with any file that is not right."""
-    said = "".join(outcome.facts.get(f"{key.split()[0]} messages", []))
-    return any(words in said for words in OWN_DEATHS)
+def has_died_by_itself(first: Outcome, run: Outcome, key: str) -> bool:
+    """True if a server has died, in the turn of an exit code, of what MySQL dies of with any file that is not right.
+
+    The other has seen the file at its start, and refused that.
+    """
+    turn = key.split()[0]
+    said = "".join(first.facts.get(f"{turn} messages", []))
+    return run.facts.get(f"{turn} starts") is False and any(words in said for words in OWN_DEATHS)
 
 
 def difference(one: str, first: Outcome, two: str, runs: list[Outcome], in_place: set[str]) -> str | None:

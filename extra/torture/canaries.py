@@ -75,6 +75,7 @@ def is_found(canary: Canary, rig: Rig, seed: int) -> bool:
             extra=[*_COMMON, *canary.options],
             environment=preload.dropping(rig.work, canary.drop),
             is_canary=True,
+            all_cuts=False,
         )
         number = seeds.randrange(1 << 32)
         if canary.kind == "kill":

@@ -232,7 +232,7 @@ def _summary(counts: Counts) -> str:
 def _details(counts: Counts) -> str:
     turns = ", ".join(f"{name} {number}" for name, number in sorted(counts.turns.items()))
     return (
-        f"asked: {turns}; tablespace map used in {counts.map_used} of {counts.map_starts} starts with it;"
+        f"asked: {turns}; {counts.imported} imports; tablespace map used in {counts.map_used} of {counts.map_starts} starts with it;"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
 
@@ -251,6 +251,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "canaries": found,
         "seed": seed,
         "refused": counts.refused,
+        "imported": counts.imported,
         "unmountable": counts.unmountable,
         "copied_cuts": counts.copied_cuts,
         "known": counts.known,

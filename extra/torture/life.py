@@ -46,8 +46,10 @@ class Counts:
     lost: int = 0
     wrong: int = 0
     refused: int = 0
+    # Tablespaces that were exported, discarded and imported; in `acknowledged`, too.
+    imported: int = 0
     unmountable: int = 0
-    # Power cuts at a moment at which a page and its copy had been written since the last flush.
+    # Power cuts that leave the copy of a page because a part of the page is there.
     copied_cuts: int = 0
     # What MySQL itself does wrong: see binlog.py.
     known: int = 0
@@ -216,6 +218,7 @@ class Clients:
             self._numbers[number] = client.next_number
             self._rig.counts.acknowledged += client.acknowledged
             self._rig.counts.refused += client.refused
+            self._rig.counts.imported += client.imported
             if client.defect:
                 wrong.append(client.defect)
         self._journal.close()
@@ -238,7 +241,6 @@ def ask(
 ) -> tuple[Verdict, list[State]]:
     """ask_oracle(), with a server that does not answer, or answers what nobody expects, as something wrong."""
     rig.counts.ask(server, is_turn)
-    rig.counts.known += len(server.removed)
     try:
         return ask_oracle(server, histories, limit)
     except (pymysql.err.MySQLError, OSError) as problem:
@@ -258,7 +260,8 @@ def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]
         return []
     files = [*sorted(data.rglob("*.ibd")), data / "ibdata1", *sorted(data.glob("undo_*")), *sorted(data.glob("*.ibu"))]
     wrong = []
-    for path in [path for path in files if path not in load.discarded_files(data, states)]:
+    discarded = load.discarded_files(data, states)
+    for path in [path for path in files if path not in discarded]:
         size = path.stat().st_size if path.exists() else 0
         if size == 0 or pages.is_encrypted(path):
             continue

@@ -67,7 +67,7 @@ _NOT_PARTITIONED = _NOT_IN_PLACE = frozenset({"g1", "f1"})
 IMPORTED_VARIANTS = frozenset({"plain", "compact", "redundant", "compressed"})
 # Errors of a table whose tablespace was discarded: it is; or the file is gone, and a crash came before the dictionary
 # said so, for DISCARD TABLESPACE is not atomic in MySQL.
-DISCARDED = frozenset({1814, 1812})
+DISCARDED, LACKS_FILE = 1814, 1812
 _POINT = "g POINT AS (POINT(k, id)) STORED NOT NULL SRID 0"
 _COLUMNS = (
     "id INT PRIMARY KEY, seq INT NOT NULL, n INT NOT NULL, k INT NOT NULL, s VARCHAR(64) NOT NULL, b LONGBLOB NOT NULL"
@@ -451,6 +451,7 @@ class Client(threading.Thread):
         self._number = first
         self._cursor: Any = None
         self.acknowledged = 0
+        self.imported = 0
         self.refused = 0
         self.defect = ""
 
@@ -476,6 +477,7 @@ class Client(threading.Thread):
                 if self._do(step):
                     state.apply(step)
                     self.acknowledged += not step.is_undone
+                    self.imported += step.ops[0][0] == "import" if step.ops else 0
                 else:
                     self.refused += 1
         except (pymysql.err.MySQLError, OSError) as problem:
@@ -529,13 +531,23 @@ class Client(threading.Thread):
         for op in step.ops:
             for text in statements(client, step.number, op):
                 if text in by_hand:
-                    by_hand[text](client, op[1])
+                    self._by_hand(by_hand[text], op[1])
                 else:
                     self._cursor.execute(text)
         if step.is_transaction:
             done = self._cursor.execute(f"UPDATE c{client}.progress SET number = {step.number}")
             if done != 1:
                 raise Defect(f"the row of c{client}.progress is not there")
+
+    def _by_hand(self, what: Callable[[int, str], None], table: str) -> None:
+        """Do something with files; only the end of a server excuses a failure."""
+        book, client = self._book, self._history.client
+        try:
+            what(client, table)
+        except OSError as problem:
+            if book.is_ending or book.errors_are_expected or book.has_died():
+                raise
+            raise Defect(f"cannot {what.__name__} the files of c{client}.{table}: {problem}") from problem
 
     def _run_xa(self, step: Step) -> None:
         book, client = self._book, self._history.client

@@ -36,6 +36,8 @@ class Table:
     rows: dict[int, Row] = field(default_factory=dict)
     # DISCARD TABLESPACE: it has no rows, and no file of its own.
     is_discarded: bool = False
+    # Discarded or not, there is no file where the dictionary says; this is judged apart.
+    lacks_file: bool = field(default=False, compare=False)
     # Rows of the file that was copied, until it is imported; the server knows nothing of it.
     exported: dict[int, Row] | None = field(default=None, compare=False)
 
@@ -52,7 +54,8 @@ class State:
     def copy(self) -> State:
         tables = {
             name: Table(
-                table.variant, table.columns, set(table.indexes), dict(table.rows), table.is_discarded, table.exported
+                table.variant, table.columns, set(table.indexes), dict(table.rows), table.is_discarded,
+                table.lacks_file, table.exported,
             )
             for name, table in self.tables.items()
         }
@@ -135,7 +138,8 @@ def _discard(state: State, number: int, table: str) -> None:
 
 def _import(state: State, number: int, table: str) -> None:
     found = state.tables[table]
-    found.rows, found.exported, found.is_discarded = dict(found.exported or {}), None, False
+    found.rows, found.exported = dict(found.exported or {}), None
+    found.is_discarded = found.lacks_file = False
 
 
 def _undo_create(state: State, number: int, name: str) -> None:
@@ -293,12 +297,24 @@ class History:
         required = [at for at, step in enumerate(self.steps) if step.must_be_there(limit)]
         if match is None:
             verdict.wrong.append(f"client {self.client}: after step {seen.progress}: {difference}")
+        verdict.wrong += [
+            f"client {self.client}: table {name} has lost its file"
+            for name, table in sorted(seen.tables.items())
+            if table.lacks_file and not self._may_lack_file(name, limit)
+        ]
         held = match if match is not None else last
         missing = [] if held is None else [at for at in required if at > held]
         verdict.lost += [self.gone(self.steps[at]) for at in missing if not self.steps[at].is_undone]
         present = [self.steps[at] for at in required if at not in missing]
         verdict.checked = sum(step.was_acknowledged(limit) and not step.is_undone for step in present)
         return verdict
+
+    def _may_lack_file(self, table: str, limit: float) -> bool:
+        """Whether a crash may have ended DISCARD TABLESPACE between the file and the dictionary, now or before."""
+        before = self.base.tables.get(table)
+        return (before is not None and before.lacks_file) or any(
+            step.ops == [["discard", table]] and not step.was_acknowledged(limit) for step in self.steps
+        )
 
 
 def describe_difference(expected: State, seen: State) -> str:
@@ -352,7 +368,7 @@ def _state_to_json(state: State) -> dict[str, Any]:
     tables = {
         name: [
             table.variant, table.columns, sorted(table.indexes), [[row, *what] for row, what in table.rows.items()],
-            table.is_discarded,
+            table.is_discarded, table.lacks_file,
         ]
         for name, table in state.tables.items()
     }
@@ -362,8 +378,8 @@ def _state_to_json(state: State) -> dict[str, Any]:
 
 def _state_from_json(data: dict[str, Any]) -> State:
     tables = {
-        name: Table(variant, columns, set(indexes), {row: (number, length) for row, number, length in rows}, discarded)
-        for name, (variant, columns, indexes, rows, discarded) in data["tables"].items()
+        name: Table(variant, columns, set(indexes), {row: (number, length) for row, number, length in rows}, *more)
+        for name, (variant, columns, indexes, rows, *more) in data["tables"].items()
     }
     moves = {int(number): (a, b, amount) for number, (a, b, amount) in data["moves"].items()}
     return State(data["progress"], tables, moves, set(data["undo"]))

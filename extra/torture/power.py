@@ -200,7 +200,6 @@ class PowerLife:
         flush, copies = self._flush(recording, early if in_recovery else late)
         choose = writelog.choose_uncopied if self._rig.all_cuts and copies else writelog.choose_cut
         cut = choose(recording.entries, flush, recording.end, r, copies)
-        self._rig.counts.copied_cuts += bool(copies)
         before = recording.before
         if in_recovery:
             return cut, Source(before.image, before.histories, before.limit)
@@ -233,6 +232,7 @@ class PowerLife:
                 return True
             verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages)
         self._rig.counts.power_cuts += 1
+        self._rig.counts.copied_cuts += bool(cut.copies)
         self._rig.counts.take("power", verdict)
         if verdict.is_clean:
             return True

@@ -18,6 +18,7 @@ from typing import Any
 import pymysql
 
 from differential.server import Binary, die_with_parent
+from redstart_cli.console import warn
 from torture import binlog, load, subjects
 from torture.oracle import History, Observed, State, Table, Verdict, balances
 
@@ -88,8 +89,8 @@ class Server:
         self.socket = Path(self._sockets.name) / "s"
         self._log_begin = place.log.stat().st_size if place.log.exists() else 0
         # MySQL does not start with what a crash has left of the log in which it notes that it empties an undo tablespace.
-        self.removed = [path for path in place.data.glob("undo_*_trunc.log") if not path.stat().st_size]
-        for path in self.removed:
+        for path in [path for path in place.data.glob("undo_*_trunc.log") if not path.stat().st_size]:
+            warn(f"removed {path.name}, which has no bytes: MySQL would not start")
             path.unlink()
         if subjects.has_keyring(place.data):
             subjects.write_keyring(place.data)  # it may be a copy
@@ -232,9 +233,10 @@ def observe(cursor: Any, client: int) -> Observed:
             right = load.right_content(client, table.columns, variant)
             cursor.execute(f"SELECT id, seq, n, {right} FROM {schema}.{name}")
         except pymysql.err.MySQLError as problem:
-            if load.code_of(problem) not in load.DISCARDED:
+            if load.code_of(problem) not in (load.DISCARDED, load.LACKS_FILE):
                 raise
             table.is_discarded = True
+            table.lacks_file = load.code_of(problem) == load.LACKS_FILE
             continue
         for row, number, length, is_right in cursor.fetchall():
             table.rows[row] = (number, length)

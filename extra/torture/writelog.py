@@ -22,6 +22,8 @@ from pathlib import Path
 MAGIC = 0x6A736677736872
 VERSION = 1
 SECTOR_BYTES = 512
+# innodb_page_size
+PAGE_BYTES = 16384
 FLUSH = 1
 FUA = 2
 DISCARD = 4
@@ -92,6 +94,8 @@ class Cut:
     limit: int
     later: dict[int, list[int]] = field(default_factory=dict)
     manner: str = ""
+    # Writes that are there because they hold a copy of what is there in part.
+    copies: int = 0
 
 
 def flushes(entries: list[Entry], low: float, high: float) -> list[int]:
@@ -122,8 +126,11 @@ def _next_flush(entries: list[Entry], flush: int) -> int:
 
 
 def find_copies(log: Path, entries: list[Entry], flush: int) -> Copies:
-    """Which writes after a flush have the content of others before them, at another place; zeros are no content."""
-    seen: dict[bytes, list[tuple[int, int]]] = {}
+    """Which writes after a flush have the content of others before them, at another place; zeros are no content.
+
+    A page that MySQL compresses on its way to the file is recognised by what its header says: number, LSN and ID.
+    """
+    seen: dict[bytes | tuple[bytes, ...], list[tuple[int, int]]] = {}
     copies: Copies = {}
     with log.open("rb") as source:
         for number in writes_after(entries, flush):
@@ -133,16 +140,21 @@ def find_copies(log: Path, entries: list[Entry], flush: int) -> Copies:
                 content = data[at * SECTOR_BYTES : (at + 1) * SECTOR_BYTES]
                 if len(set(content)) == 1:
                     continue
-                place = seen.setdefault(content, [])
-                others = {other for other, sector in place if other != number and sector != entry.sector + at}
-                if others:
-                    copies.setdefault(number, set()).update(others)
-                place.append((number, entry.sector + at))
+                header = (content[4:8], content[16:24], content[34:38])
+                for key in (content, header) if any(header[1]) else (content,):
+                    place = seen.setdefault(key, [])
+                    others = {other for other, sector in place if other != number and sector != entry.sector + at}
+                    if others:
+                        copies.setdefault(number, set()).update(others)
+                    place.append((number, entry.sector + at))
     return copies
 
 
 def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies) -> Cut:
-    """A power cut between a flush and the next, or `end`. What is there even in part has its copies with it."""
+    """A power cut between a flush and the next, or `end`. What is there in part has its copies with it.
+
+    MySQL does not use the place of a copy again before the page is flushed, so that nothing there is later.
+    """
     after = _next_flush(entries, flush)
     limit = entries[after].end if after < len(entries) else end + 1
     writes = writes_after(entries, flush)
@@ -163,8 +175,11 @@ def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, cop
         is_torn = unit and r.random() < TORN_SHARE
         cut.later[number] = torn(entries[number], unit, r) if is_torn else list(range(entries[number].sectors))
     for number in reversed(writes):
-        if cut.later.get(number):
+        there, sectors = len(cut.later.get(number, ())), entries[number].sectors
+        # One that is shorter than a page may be a part of it.
+        if there and (there < sectors or sectors * SECTOR_BYTES < PAGE_BYTES):
             for copy in copies.get(number, ()):
+                cut.copies += len(cut.later.get(copy, ())) < entries[copy].sectors
                 cut.later[copy] = list(range(entries[copy].sectors))
     return cut
 

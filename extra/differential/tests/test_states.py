@@ -110,9 +110,12 @@ def test_a_server_that_died_of_a_change_in_place_tells_nothing() -> None:
 def test_a_death_of_mysql_itself_counts_only_where_files_are_right() -> None:
     death = "[ERROR] [MY-013183] [InnoDB] Assertion failure: pars0pars.cc:sym_node->table != nullptr thread"
     died = {"1 exit code": 2, "1 messages": [death]}
-    assert compare(died, {"1 messages": [death]}, in_place={"t6"}) is None
-    assert compare(died, {"1 messages": [death]})
-    assert compare(died | {"1 messages": ["another"]}, {"1 messages": ["another"]}, in_place={"t6"})
+    refused = {"1 starts": False, "1 messages": [death]}
+    assert compare(died | {"1 starts": False}, refused, in_place={"t6"}) is None
+    assert compare(died | {"1 starts": False}, refused)
+    assert compare(died, {"1 messages": [death]}, in_place={"t6"})
+    another = {"1 starts": False, "1 messages": ["another"]}
+    assert compare(another | {"1 exit code": 2}, another, in_place={"t6"})
 
 
 def test_a_server_that_dies_of_a_cut_file_is_compared_until_then() -> None:

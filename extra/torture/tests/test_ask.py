@@ -42,7 +42,6 @@ def fake_server(log: Path, name: str = "ours", option: str = MAP_ON) -> Server:
     server.binary = Binary(name, [])
     server.place = Place(log.parent, log, [option])
     server._log_begin = 0
-    server.removed = []
     return server
 
 

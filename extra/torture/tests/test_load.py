@@ -10,8 +10,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Planner, discarded_files
-from torture.oracle import History, Journal, State, Table
+from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Defect, Planner, discarded_files
+from torture.oracle import History, Journal, State, Step, Table
 
 
 def client_of(tmp_path: Path, **changes: object) -> Client:
@@ -74,3 +74,11 @@ def test_files_come_back_as_they_were_taken(tmp_path: Path) -> None:
     assert discarded_files(tmp_path, [State(tables={"t": Table(is_discarded=True), "u": Table()})]) == {
         tmp_path / "c0/t.ibd"
     }
+
+
+def test_files_that_cannot_be_copied_are_a_defect_unless_the_server_ends(tmp_path: Path) -> None:
+    step = Step(0, "ddl", [["import", "t"]])
+    with pytest.raises(Defect, match=r"cannot give the files of c0\.t"):
+        client_of(tmp_path)._run(step)
+    with pytest.raises(FileNotFoundError):
+        client_of(tmp_path, is_ending=True)._run(step)

@@ -129,11 +129,30 @@ def test_an_import_brings_back_what_was_exported() -> None:
     assert made.judge(seen).wrong  # imported, and empty
 
 
+def test_only_a_discard_under_way_excuses_a_missing_file() -> None:
+    made = imported()
+    seen = after(made, 5)
+    seen.state.tables["t0"].lacks_file = True
+    made.steps[5].acknowledged = None
+    assert "lost its file" in made.judge(seen).wrong[0]
+    made.steps[4].acknowledged = None
+    assert made.judge(seen).is_clean
+    later = History(0, seen.state.copy())
+    assert later.judge(seen).is_clean  # it was so before
+    seen.state.tables["t0"].lacks_file, found = False, after(later, 0)
+    assert found.state.tables["t0"].lacks_file
+    assert History(0, seen.state).judge(found).wrong
+
+
 def test_a_journal_knows_what_is_discarded(tmp_path: Path) -> None:
     base = after(imported(), 5).state
     write_journal(tmp_path / "one", [History(0, base)])
     (again,) = read_journal(tmp_path / "one")
     assert again.base == base and again.base.discarded == {"t0"}
+    assert not again.base.tables["t0"].lacks_file
+    base.tables["t0"].lacks_file = True
+    write_journal(tmp_path / "two", [History(0, base)])
+    assert read_journal(tmp_path / "two")[0].base.tables["t0"].lacks_file
 
 
 def test_the_steps_of_an_import_follow_each_other() -> None:

@@ -147,14 +147,43 @@ def test_a_cut_leaves_no_part_of_a_page_without_its_whole_copy(tmp_path: Path) -
     copies = find_copies(tmp_path / "log", entries, 1)
     seen = set()
     for seed in range(300):
-        later = choose_cut(entries, 1, 0, random.Random(seed), copies).later
+        cut = choose_cut(entries, 1, 0, random.Random(seed), copies)
+        later = cut.later
         has_page = any(later.get(number) for number in copies)
         seen.add((has_page, later.get(2) == [0, 1, 2, 3]))
+        assert cut.copies == (len(later.get(2, ())) != len(
+            choose_cut(entries, 1, 0, random.Random(seed), {}).later.get(2, ())
+        ))
         free = choose_cut(entries, 1, 0, random.Random(seed), {}).later
         assert {number: free.get(number) for number in (3, 4, 5, 6, 7, 8)} == {
             number: later.get(number) for number in (3, 4, 5, 6, 7, 8)
         }
     assert seen == {(False, False), (False, True), (True, True)}
+
+
+def test_a_page_that_is_there_as_a_whole_needs_no_copy(tmp_path: Path) -> None:
+    big = bytes(range(256)) * 64
+    requests = [(0, b"", FLUSH), (100, big, 0), (200, big, 0), (0, b"", FLUSH)]
+    entries = read_entries(tmp_path / "log", write_log(tmp_path / "log", requests))
+    copies = find_copies(tmp_path / "log", entries, 0)
+    assert copies == {2: {1}}
+    seen = set()
+    for seed in range(300):
+        later = choose_cut(entries, 0, 0, random.Random(seed), copies).later
+        page, copy = (len(later.get(number, ())) for number in (2, 1))
+        seen.add((page == 32, copy == 32))
+        assert page in (0, 32) or copy == 32
+    assert (True, False) in seen and (False, True) in seen
+
+
+def test_the_copy_of_a_compressed_page_is_known_by_its_header(tmp_path: Path) -> None:
+    def header(text: bytes, lsn: int) -> bytes:
+        return (b"sums" + b"page" + bytes(8) + struct.pack(">Q", lsn) + text * 10 + b"spid").ljust(SECTOR_BYTES, text)
+
+    requests = [(0, header(b"a", 5), 0), (9, header(b"b", 5), 0), (20, header(b"c", 6), 0), (30, header(b"d", 0), 0),
+                (40, header(b"e", 0), 0)]  # fmt: skip
+    entries = read_entries(tmp_path / "log", write_log(tmp_path / "log", requests))
+    assert find_copies(tmp_path / "log", entries, -1) == {1: {0}}
 
 
 def test_a_cut_without_copies_leaves_half_of_one_page(tmp_path: Path) -> None:
