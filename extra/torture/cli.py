@@ -49,6 +49,8 @@ MANY_DISKS = 20
 # With so many starts that have the map ON, one must have used it; with so many turns each server must have had one.
 MANY_MAP_STARTS = 10
 MANY_TURNS = 80
+# With so many commits there must have been an import.
+MANY_COMMITS = 1500
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -294,6 +296,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
+    if {"kill", "power"} & set(kinds) and counts.acknowledged >= MANY_COMMITS and not counts.imported:
+        problems.append(f"no tablespace was imported in {counts.acknowledged} commits")
     names, _ = subjects.turns(rig.subject, rig.binaries)
     if counts.turns.total() >= MANY_TURNS and (idle := [name for name in names if not counts.turns[name]]):
         problems.append(f"{', '.join(idle)} had none of {counts.turns.total()} turns")

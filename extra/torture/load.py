@@ -31,6 +31,8 @@ MAX_BYTES = 6 << 20
 MAX_TABLES = 4
 MAX_COLUMNS = 3
 PART_BYTES = 64
+# Definitions of a client's tables that begin an import, where one can be imported.
+IMPORT_SHARE = 0.5
 # Prepared transactions, one in so many, wait for their second phase, so that a crash finds some.
 XA_PAUSE_EACH = 4
 XA_PAUSE_SEC = 0.05
@@ -376,11 +378,11 @@ class Planner:
         free = [name for name in names if name not in state.tables]
         if free and (not mine or r.random() < 0.35):
             return ["create", r.choice(free), r.choice(self._variants)]
+        able = [name for name in mine if _can_be_imported(state.tables[name])]
+        if able and r.random() < IMPORT_SHARE:
+            return ["export", r.choice(able)]
         name = r.choice(mine)
-        kinds = {"index": 35, "drop": 14, "truncate": 14, "rename": 10, "column": 12, "rebuild": 15, "export": 12}
-        kind = r.choices(list(kinds), list(kinds.values()))[0]
-        if kind == "export" and _can_be_imported(state.tables[name]):
-            return ["export", name]
+        kind = r.choices(["index", "drop", "truncate", "rename", "column", "rebuild"], [35, 14, 14, 10, 12, 15])[0]
         if kind == "rename" and free:
             return ["rename", name, r.choice(free)]
         if kind == "column" and state.tables[name].columns < MAX_COLUMNS:

@@ -51,6 +51,7 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"power_cuts": 0, "unmountable": 5}, "there was no power cut"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": 0}, "none of 20 starts"),
+        ({"acknowledged": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
         ({"turns": Counter(ours=70, stock=20)}, "off had none of 90 turns"),
     ],
 )
