@@ -10,18 +10,24 @@ made).
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench import logs, starts, tools
 from bench.context import Context
 from bench.datadir import DataDir, make_state
 from bench.diskstats import SECTOR_BYTES
+from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
 from bench.subjects import STARTUP_SUBJECTS, Binary, Subject
 from bench.tables import Tables
 
 MAP_STATE = "clean-map"
+MAP_FILE = "#innodb_tablespace_map"
+# It is written again, some seconds later, as long as directories are too young to be trusted.
+MAP_QUIET_SEC = 10.0
 SYSTEM_FILES = 4
 """Files beside the tables whose id a start reads: mysql.ibd, sys_config.ibd, two undo files."""
 
@@ -107,7 +113,10 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
     binary, words = subject.binary, subject.options
     if not datadir.has_state(clean):
         context.ui.say("making the state with a tablespace map")
-        make_state(context.layout, datadir, binary, words, clean, "clean", lambda server: None)
+        make_state(
+            context.layout, datadir, binary, words, clean, "clean",
+            lambda server: wait_for_map(datadir.work / MAP_FILE, context.timeout_sec),
+        )  # fmt: skip
     if options.crash and not subject.uses_map and not datadir.has_state(crash):
         work = "100 inserts, a new table" if options.ddl else "100 inserts"
         context.ui.say(f"making the crash state ({work}, kill -9)")
@@ -116,6 +125,19 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
             lambda server: options.tables.crash(server, options.ddl),
         )  # fmt: skip
     return crash if options.crash and not subject.uses_map else clean
+
+
+def wait_for_map(path: Path, timeout_sec: float) -> None:
+    """Wait until a map is there and has not been written for some seconds: a shutdown has no time to write one.
+
+    Raises BenchError if there is none after `timeout_sec`.
+    """
+    end = time.monotonic() + timeout_sec
+    while time.monotonic() < end:
+        if path.exists() and time.time() - path.stat().st_mtime > MAP_QUIET_SEC:
+            return
+        time.sleep(0.2)
+    raise BenchError(f"no tablespace map was written within {timeout_sec:,.0f} s: {path}")
 
 
 def map_state(binary: Binary) -> str:

@@ -216,3 +216,13 @@ def test_plots(tmp_path: Path) -> None:
     assert "First use: files" in text
     assert "First use, latency: files" not in text
     results.save(document(), tmp_path / "out.json")
+
+
+def test_a_map_is_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="no tablespace map"):
+        startup.wait_for_map(tmp_path / "map", 0.3)
+    (tmp_path / "map").touch()
+    with pytest.raises(BenchError, match="no tablespace map"):
+        startup.wait_for_map(tmp_path / "map", 0.3)
+    os.utime(tmp_path / "map", (0, time.time() - startup.MAP_QUIET_SEC - 1))
+    startup.wait_for_map(tmp_path / "map", 0.3)
