@@ -12,6 +12,7 @@ from torture import stack
 from torture.life import Rig
 from torture.oracle import Verdict, read_journal
 from torture.power import check_place
+from torture.replica import REPLICA
 from torture.server import Place
 
 
@@ -21,10 +22,14 @@ def show_again(rig: Rig, folder: Path) -> bool:
         case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise RedstartError(f"{folder} holds no kept failure: {problem}") from problem
+    if case["wrong"] and not case["lost"] and all(text.startswith(REPLICA) for text in case["wrong"]):
+        raise RedstartError(f"a replica cannot be asked again; what it held is in {folder / 'replica'}")
     histories = read_journal(folder / "journal")
     home = rig.work / "again"
     home.mkdir()
-    place = Place(home / "data", home / "error.log", case["place"]["options"], case["place"]["environment"])
+    # Its port may be taken.
+    options = [*case["place"]["options"], "--skip-networking"]
+    place = Place(home / "data", home / "error.log", options, case["place"]["environment"])
     if case["kind"] == "power":
         stack.private_mounts()
         image, point = home / "image", home / "fs"

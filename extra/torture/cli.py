@@ -25,8 +25,8 @@ from redstart_cli.locks import exclusive
 from torture import canaries, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
-from torture.kill import KillLife
-from torture.life import Counts, Rig, use_map
+from torture.kill import REPLICA_EACH, KillLife
+from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map
 from torture.power import PowerLife
 from torture.sites import SITES, SitesLife
 
@@ -51,6 +51,8 @@ MANY_MAP_STARTS = 10
 MANY_TURNS = 80
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
+# Of so many replicas at least one must have been compared, although MySQL lets each of them be excused.
+MANY_UNCOMPARED = 4
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -196,7 +198,8 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
     """Canaries, then lives of each kind in turns until the time is up; at least one of each kind."""
     found: dict[str, bool] = {}
     say(f"torture: {', '.join(kinds)}; subject {rig.subject}; seed {seed}; data in {rig.work}")
-    rig.make_base()
+    rig.other_page_kib = random.Random(seed).choice(OTHER_PAGES_KIB)
+    rig.first_replica = seed % REPLICA_EACH
     if wants_canaries:
         found |= tamper.OracleLife(rig, seed).run()
         for number, canary in enumerate(canaries.CANARIES):
@@ -234,7 +237,10 @@ def _summary(counts: Counts) -> str:
 def _details(counts: Counts) -> str:
     turns = ", ".join(f"{name} {number}" for name, number in sorted(counts.turns.items()))
     return (
-        f"asked: {turns}; {counts.imported} imports; tablespace map used in {counts.map_used} of {counts.map_starts} starts with it;"
+        f"asked: {turns}; {counts.imported} imports;"
+        f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
+        f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it;"
+        f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
 
@@ -254,9 +260,13 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "seed": seed,
         "refused": counts.refused,
         "imported": counts.imported,
+        "replicas": counts.replicas,
+        "replicated": counts.replicated,
+        "uncompared": counts.uncompared,
         "unmountable": counts.unmountable,
         "copied_cuts": counts.copied_cuts,
         "known": counts.known,
+        "page_kib": {str(size): lives for size, lives in sorted(counts.page_kib.items())},
         "turns": dict(counts.turns),
         "checked_in": dict(counts.checked_in),
         "fired": {name: number for name, number in sorted(counts.fired.items()) if number},
@@ -280,6 +290,9 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append(f"canaries that have not run: {', '.join(sorted(missing))}")
     if "kill" in kinds and not counts.kills:
         problems.append("nothing was killed")
+    if (counts.kill_lives >= REPLICA_EACH and not counts.replicas + counts.wrong
+            and not 0 < counts.uncompared < MANY_UNCOMPARED):  # fmt: skip
+        problems.append(f"no replica was compared in {counts.kill_lives} lives of kills; {counts.uncompared} could not be")
     if "power" in kinds and not counts.power_cuts:
         problems.append("there was no power cut")
     if {"fault", "sites"} & set(kinds) and not counts.faults:
@@ -296,8 +309,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
-    if {"kill", "power"} & set(kinds) and counts.acknowledged >= MANY_COMMITS and not counts.imported:
-        problems.append(f"no tablespace was imported in {counts.acknowledged} commits")
+    if counts.importing >= MANY_COMMITS and not counts.imported:
+        problems.append(f"no tablespace was imported in {counts.importing} commits")
     names, _ = subjects.turns(rig.subject, rig.binaries)
     if counts.turns.total() >= MANY_TURNS and (idle := [name for name in names if not counts.turns[name]]):
         problems.append(f"{', '.join(idle)} had none of {counts.turns.total()} turns")

@@ -70,7 +70,7 @@ class FaultLife:
         self._crashed = self._histories
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
-        shutil.copytree(rig.base, self._home / "data")
+        shutil.copytree(rig.base(), self._home / "data")
         # Only calls of the C library can be made to fail.
         self._options = [*random_options(self._r, rig.has_keyring), "--innodb-use-native-aio=OFF", *rig.extra]
 

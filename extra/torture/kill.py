@@ -10,11 +10,14 @@ import time
 from differential.server import Binary
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, Verdict
+from torture.replica import Replica, free_port, source_options
 from torture.server import Place, Server, random_options
 
 # Crashes of one data directory; then it is stopped cleanly, its pages are checked and another is begun.
 CYCLES = 10
 MAX_LOAD_SEC = 2.5
+# One life in so many has a replica.
+REPLICA_EACH = 3
 KILLED_RECOVERIES = (0, 0, 0, 1, 1, 2, 3, 5)
 # A first guess at how long a start and a shutdown take; then it is what the last one took.
 START_SEC = 2.0
@@ -36,31 +39,45 @@ class KillLife:
         self._crashed = self._histories
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
-        shutil.copytree(rig.base, self._home / "data")
-        options = [*random_options(self._r, rig.has_keyring), *rig.extra]
+        self._page_kib = page_kib = rig.draw_page(self._r)
+        shutil.copytree(rig.base(page_kib), self._home / "data")
+        options = [*random_options(self._r, rig.has_keyring, page_kib), *rig.extra]
+        self._server: Server | None = None  # the last one
+        self._replica: Replica | None = None
+        if (rig.counts.kill_lives - rig.first_replica) % REPLICA_EACH == 0 and not rig.is_canary:
+            port = free_port(self._r)
+            options += source_options(port)
+            self._replica = Replica(rig, self._r, port, page_kib)
+        rig.counts.kill_lives += 1
         self.place = Place(self._home / "data", self._home / "error.log", options, rig.environment)
 
     def run(self, end: float, cycles: int = CYCLES) -> bool:
         """Go through crashes until a failure or until `end`; True if nothing was found."""
-        binary = self._rig.binary(self._r)
-        server = self._start(binary)
         try:
+            server = self._start(self._rig.binary(self._r))
             for cycle in range(cycles):
                 if not self._verdict.is_clean or (cycle > 0 and time.monotonic() > end):
                     break
                 server = self._cycle(server)
                 self._rig.counts.cycles += 1
+            if self._replica:
+                self._compare(self._replica, server)
             if self._verdict.is_clean:
                 self._wrong(server.stop())
                 self._verdict.wrong += check_pages(
                     self._rig, self.place.data, [history.base for history in self._histories]
                 )
         finally:
-            server.kill()
+            if self._server:
+                self._server.kill()
+            if self._replica:
+                self._replica.kill()
         self._rig.counts.take("kill", self._verdict)
         if not self._verdict.is_clean:
             case = case_of(self.place, server.binary, NEVER, kind="kill", seed=self._seed, trace=self._trace)
             files = {name: self._home / name for name in ("crashed", "error.log", "data")}
+            if self._replica:
+                files["replica"] = self._rig.work / "replica"
             self._rig.keep(f"kill-{self._seed}", self._verdict, self._crashed, case, files)
         return self._verdict.is_clean
 
@@ -68,19 +85,38 @@ class KillLife:
         if problem:
             self._verdict.wrong.append(problem)
 
+    def _begin(self, binary: Binary) -> Server:
+        """A server that starts; run() ends the last one."""
+        self._server = Server(binary, self.place)
+        return self._server
+
     def _start(self, binary: Binary) -> Server:
         """A server that answers; if it does not, that is a failure."""
         self._trace.append(f"start {binary.name}")
-        server = Server(binary, self.place)
+        server = self._begin(binary)
         self._wrong(server.wait_ready())
         self._start_sec = time.monotonic() - server.begin
         return server
+
+    def _compare(self, replica: Replica, server: Server) -> None:
+        """Whether the replica holds what the server holds; it ends then."""
+        if self._verdict.known and not replica.problem:
+            # What was prepared again is ended twice in the binary log, which no replica can follow.
+            self._rig.counts.uncompared += 1
+        elif self._verdict.is_clean:
+            verdict = replica.compare(server, [history.base for history in self._histories])
+            self._verdict.add(verdict)
+        self._verdict.wrong += replica.stop()
 
     def _cycle(self, server: Server) -> Server:
         """Load, a crash, maybe crashes of recoveries, a start, the oracle; returns the server that runs then."""
         r = self._r
         journal = self._home / "journal"
-        clients = Clients(self._rig, server, self._histories, self._numbers, journal, r)
+        may_import = self._replica is None
+        clients = Clients(
+            self._rig, server, self._histories, self._numbers, journal, r,
+            may_import=may_import, page_kib=self._page_kib,
+        )  # fmt: skip
         clients.work(r.uniform(0.1, MAX_LOAD_SEC))
         how = "load" if self._rig.is_canary else r.choices(["load", "shutdown", "start"], [7, 2, 1])[0]
         self._trace.append(f"kill in {how}")
@@ -93,7 +129,7 @@ class KillLife:
         elif how == "start":
             self._verdict.wrong += clients.stop()
             self._wrong(server.stop())
-            server = Server(server.binary, self.place)
+            server = self._begin(server.binary)
             time.sleep(r.uniform(0, self._start_sec))
         if how != "load" and server.process.poll():
             self._wrong(f"{server.binary.name} ended with {server.process.returncode} in its {how}: {server.errors()}")
@@ -103,7 +139,7 @@ class KillLife:
         self._keep_crashed()
         for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
             binary = self._rig.binary(r)
-            server = Server(binary, self.place)
+            server = self._begin(binary)
             time.sleep(r.uniform(0, self._start_sec))
             self._trace.append(f"kill recovery of {binary.name}")
             if server.has_died:

@@ -23,7 +23,7 @@ from differential.server import Binary
 from redstart_cli.console import say
 from torture import load, pages, subjects
 from torture.oracle import History, Journal, State, Verdict, write_journal
-from torture.server import MAP_ON, Place, Server, ask_oracle, initialise
+from torture.server import MAP_ON, Place, Server, ask_oracle, initialise, page_option
 
 JOIN_TIMEOUT_SEC = 90
 # Commits that make a crash worth its while, and how long to wait for them.
@@ -31,6 +31,9 @@ ENOUGH = 10
 SLOW_SEC = 10.0
 # Directories have to be some seconds old, and a stop has little time to write the map.
 MAP_STARTS = 10
+# Lives with pages of another size than 16 KiB.
+OTHER_PAGE_SHARE = 0.3
+OTHER_PAGES_KIB = (4, 8, 32, 64)
 
 
 @dataclass
@@ -39,6 +42,7 @@ class Counts:
 
     cycles: int = 0
     kills: int = 0
+    kill_lives: int = 0
     power_cuts: int = 0
     faults: int = 0
     acknowledged: int = 0
@@ -48,6 +52,13 @@ class Counts:
     refused: int = 0
     # Tablespaces that were exported, discarded and imported; in `acknowledged`, too.
     imported: int = 0
+    # `acknowledged` in lives that may import.
+    importing: int = 0
+    # Replicas that were compared, and the transactions that they have executed.
+    replicas: int = 0
+    replicated: int = 0
+    # Those that could not be: see Verdict.known.
+    uncompared: int = 0
     unmountable: int = 0
     # Power cuts that leave the copy of a page because a part of the page is there.
     copied_cuts: int = 0
@@ -65,6 +76,8 @@ class Counts:
     fired: Counter[str] = field(default_factory=Counter)
     # Faults that have happened at each site of sites.py.
     sites: Counter[str] = field(default_factory=Counter)
+    # Lives by the size of their pages.
+    page_kib: Counter[int] = field(default_factory=Counter)
     # `checked` by the kind of crash.
     checked_in: Counter[str] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
@@ -100,6 +113,10 @@ class Rig:
     is_canary: bool = False
     # Also those that MySQL itself gets wrong.
     all_indexes: bool = False
+    # Which life of kills is the first to have a replica.
+    first_replica: int = 0
+    # innodb_page_size of those lives that have not the usual one.
+    other_page_kib: int = 8
     # Power cuts that leave half of a page and no copy of it, too: see writelog.py.
     all_cuts: bool = False
 
@@ -108,24 +125,33 @@ class Rig:
         names, weights = subjects.turns(self.subject, self.binaries)
         return self.binaries[r.choices(names, weights)[0]]
 
-    @property
-    def base(self) -> Path:
-        """A data directory with what the load expects."""
-        return self.work / "base/data"
-
-    def make_base(self) -> None:
-        """Make it, once."""
-        if not self.base.exists():
+    def base(self, page_kib: int = pages.PAGE_KIB) -> Path:
+        """A data directory with what the load expects, made once for each size of pages."""
+        home = self.work / f"base-{page_kib}"
+        if not home.exists():
             making = self.work / "base.making"
             shutil.rmtree(making, ignore_errors=True)
             making.mkdir(parents=True)
-            place = Place(making / "data", making / "error.log", [])
-            initialise(self.binaries[self.subject], place, self.has_keyring)
-            making.rename(self.work / "base")
+            place = Place(making / "data", making / "error.log", [page_option(page_kib)])
+            try:
+                initialise(self.binaries[self.subject], place, self.has_keyring)
+            except (subprocess.SubprocessError, RuntimeError) as problem:
+                raise BenchError(f"no data directory with pages of {page_kib} KiB: {problem}; see {place.log}") from problem
+            if pages.bytes_of(place.data / "mysql.ibd") != page_kib * 1024:
+                raise BenchError(f"the server has made other pages than of {page_kib} KiB")
+            making.rename(home)
+        return home / "data"
 
-    @property
-    def variants(self) -> list[str]:
-        return [name for name in load.VARIANTS if name != "encrypted" or self.has_keyring]
+    def draw_page(self, r: random.Random) -> int:
+        """The size of pages of a life, in KiB."""
+        page_kib = self.other_page_kib if r.random() < OTHER_PAGE_SHARE and not self.is_canary else pages.PAGE_KIB
+        self.counts.page_kib[page_kib] += 1
+        return page_kib
+
+    def variants(self, page_kib: int) -> list[str]:
+        """Definitions of tables that a server with such pages has."""
+        able = [name for name in load.VARIANTS if page_kib in load.COMPRESSED_PAGES_KIB.get(name, (page_kib,))]
+        return [name for name in able if name != "encrypted" or self.has_keyring]
 
     def keep(
         self, name: str, verdict: Verdict, histories: list[History], case: dict[str, Any], files: dict[str, Path]
@@ -162,8 +188,12 @@ class Clients:
         r: random.Random,
         position: Callable[[], float] = lambda: 0,
         errors_are_expected: bool = False,
+        may_import: bool = True,
+        page_kib: int = pages.PAGE_KIB,
     ) -> None:
+        """With `may_import` tablespaces are imported, which no replica can follow."""
         self._rig = rig
+        self._may_import = may_import
         self._numbers = numbers
         self._journal = Journal(journal, histories)
         self._book = load.Book(
@@ -180,7 +210,8 @@ class Clients:
                 history,
                 numbers[history.client],
                 load.Planner(
-                    history.client, random.Random(r.random()), rig.variants, not rig.is_canary, rig.all_indexes
+                    history.client, random.Random(r.random()), rig.variants(page_kib), not rig.is_canary,
+                    rig.all_indexes, may_import,
                 ),
                 self._book,
             )
@@ -219,6 +250,7 @@ class Clients:
             self._rig.counts.acknowledged += client.acknowledged
             self._rig.counts.refused += client.refused
             self._rig.counts.imported += client.imported
+            self._rig.counts.importing += client.acknowledged * self._may_import
             if client.defect:
                 wrong.append(client.defect)
         self._journal.close()
@@ -258,7 +290,7 @@ def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]
     """
     if not rig.innochecksum:
         return []
-    files = [*sorted(data.rglob("*.ibd")), data / "ibdata1", *sorted(data.glob("undo_*")), *sorted(data.glob("*.ibu"))]
+    files = [*sorted(data.rglob("*.ibd")), data / "ibdata1", *sorted(data.glob("undo_00?")), *sorted(data.glob("*.ibu"))]
     wrong = []
     discarded = load.discarded_files(data, states)
     for path in [path for path in files if path not in discarded]:
@@ -279,7 +311,7 @@ def use_map(rig: Rig) -> None:
     """Clean starts and stops, until one has used the tablespace map: nothing changes, so that one must."""
     home = rig.work / "map"
     shutil.rmtree(home, ignore_errors=True)
-    shutil.copytree(rig.base, home / "data")
+    shutil.copytree(rig.base(), home / "data")
     used = rig.counts.map_used
     for _ in range(MAP_STARTS):
         server = Server(rig.binaries["ours"], Place(home / "data", home / "error.log", [MAP_ON]))

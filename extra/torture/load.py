@@ -41,7 +41,7 @@ VARIANTS = {
     "plain": "",
     "compact": "ROW_FORMAT=COMPACT",
     "redundant": "ROW_FORMAT=REDUNDANT",
-    "compressed": "ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8",
+    "compressed": "ROW_FORMAT=COMPRESSED",
     "hash": "PARTITION BY HASH (id) PARTITIONS 3",
     "range": "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (300), PARTITION p1 VALUES LESS THAN (900),"
     " PARTITION p2 VALUES LESS THAN MAXVALUE)",
@@ -62,6 +62,8 @@ INDEXES = {
 # MySQL itself, after a kill, finds other rows by a spatial index than by the table, and misses files of a full-text
 # index that was being dropped (docs/reliability.md). They are built only if that is asked for.
 UNSAFE_INDEXES = frozenset({"g1", "f1"})
+# What MySQL, or a file system with blocks of 4 KiB, can compress.
+COMPRESSED_PAGES_KIB = {"compressed": (4, 8, 16), "punched": (8, 16, 32, 64)}
 # Partitioned tables have neither, and no such column. With one of them MySQL may refuse to rebuild a table in place:
 # after a full-text index, even one that was dropped, it makes a copy unless the statement forbids it (error 1846).
 _NOT_PARTITIONED = _NOT_IN_PLACE = frozenset({"g1", "f1"})
@@ -152,9 +154,14 @@ class Copies:
             (self._data / f"c{client}/{table}{suffix}").unlink(missing_ok=True)
 
 
+def discarded_tables(states: Sequence[State]) -> set[tuple[str, str]]:
+    """Schemas and names of tables whose tablespaces are discarded; `states` are those of the clients, in their order."""
+    return {(f"c{client}", name) for client, state in enumerate(states) for name in state.discarded}
+
+
 def discarded_files(data: Path, states: Sequence[State]) -> set[Path]:
-    """Where files of discarded tablespaces would be; `states` are those of the clients, in their order."""
-    return {data / f"c{client}/{name}.ibd" for client, state in enumerate(states) for name in state.discarded}
+    """Where the files of these tablespaces would be."""
+    return {data / schema / f"{name}.ibd" for schema, name in discarded_tables(states)}
 
 
 def _sync(path: Path) -> None:
@@ -281,8 +288,10 @@ class Planner:
         variants: list[str],
         has_definitions: bool = True,
         all_indexes: bool = False,
+        may_import: bool = True,
     ) -> None:
         self._client = client
+        self._may_import = may_import
         self._r = r
         self._variants = variants
         self._has_definitions = has_definitions
@@ -379,7 +388,7 @@ class Planner:
         if free and (not mine or r.random() < 0.35):
             return ["create", r.choice(free), r.choice(self._variants)]
         able = [name for name in mine if _can_be_imported(state.tables[name])]
-        if able and r.random() < IMPORT_SHARE:
+        if able and self._may_import and r.random() < IMPORT_SHARE:
             return ["export", r.choice(able)]
         name = r.choice(mine)
         kind = r.choices(["index", "drop", "truncate", "rename", "column", "rebuild"], [35, 14, 14, 10, 12, 15])[0]

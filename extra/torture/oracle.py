@@ -322,6 +322,8 @@ def describe_difference(expected: State, seen: State) -> str:
     if expected == seen:
         return ""
     parts = []
+    if expected.progress != seen.progress:
+        parts.append(f"its last transaction is {seen.progress} instead of {expected.progress}")
     for name in sorted(expected.tables.keys() | seen.tables.keys()):
         mine, theirs = expected.tables.get(name), seen.tables.get(name)
         if mine == theirs:

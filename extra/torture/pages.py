@@ -7,7 +7,9 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-PAGE_BYTES = 16384
+# Of innodb_page_size, unless a life has another.
+PAGE_KIB = 16
+PAGE_BYTES = PAGE_KIB * 1024
 _FLUSH_LSN_AT, _DATA_AT = 26, 38
 _SPACE_FLAGS_AT = 54
 _ENCRYPTION = 1 << 13
@@ -24,9 +26,11 @@ def _flags(path: Path) -> int:
 
 
 def bytes_of(path: Path) -> int:
-    """The size of the pages in a file: smaller than PAGE_BYTES in tables with ROW_FORMAT=COMPRESSED."""
-    compressed = _flags(path) >> 1 & 15
-    return 512 << compressed if compressed else PAGE_BYTES
+    """The size of the pages in a file: smaller than innodb_page_size in tables with ROW_FORMAT=COMPRESSED."""
+    flags = _flags(path)
+    # 0 stands for a page that is not compressed, and for PAGE_BYTES.
+    size = flags >> 1 & 15 or flags >> 6 & 15
+    return 512 << size if size else PAGE_BYTES
 
 
 def is_encrypted(path: Path) -> bool:

@@ -19,7 +19,7 @@ from redstart_cli.console import warn
 from torture import load, preload, stack, writelog
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, History, Verdict
-from torture.server import MAP_ON, Place, Server, random_options
+from torture.server import MAP_ON, Place, Server, page_option, random_options
 
 MIN_LOAD_SEC = 1.0
 MAX_LOAD_SEC = 4.0
@@ -76,7 +76,8 @@ class PowerLife:
         self._r = random.Random(seed)
         self._home = rig.work / "power"
         self._kind = kind or self._r.choice(stack.FILE_SYSTEMS)
-        self._options = [*random_options(self._r, rig.has_keyring), *rig.extra]
+        self._page_kib = rig.draw_page(self._r)
+        self._options = [*random_options(self._r, rig.has_keyring, self._page_kib), *rig.extra]
         # A map that was not flushed may be torn or old, but must not be believed: nothing may be lost by it.
         drops_map = self._r.random() < UNFLUSHED_MAP_SHARE and not rig.is_canary
         self._environment = preload.dropping(rig.work, "map") if drops_map else rig.environment
@@ -108,14 +109,14 @@ class PowerLife:
 
     def _new_disk(self) -> Path:
         """An image with a file system and a data directory, made once for each kind."""
-        image = self._rig.work / f"base-{self._kind}.img"
+        image = self._rig.work / f"base-{self._page_kib}-{self._kind}.img"
         if not image.exists():
             making = image.with_suffix(".making")
             point = self._home / "fs"
             point.mkdir(exist_ok=True)
             stack.make_file_system(making, self._kind)
             with stack.mounted(making, point, self._kind):
-                shutil.copytree(self._rig.base, point / "data")
+                shutil.copytree(self._rig.base(self._page_kib), point / "data")
                 self._write_map(point / "data")
             making.rename(image)
         return image
@@ -123,7 +124,8 @@ class PowerLife:
     def _write_map(self, data: Path) -> None:
         """Let the disk have a tablespace map, which the copied files do not fit."""
         if "ours" in self._rig.binaries:
-            server = Server(self._rig.binaries["ours"], Place(data, self._home / "map.log", [MAP_ON]))
+            place = Place(data, self._home / "map.log", [MAP_ON, page_option(self._page_kib)])
+            server = Server(self._rig.binaries["ours"], place)
             try:
                 problem = server.wait_ready() or server.stop()
                 if problem:
@@ -169,7 +171,8 @@ class PowerLife:
                 after = go_on(states)
                 loaded = position()
                 clients = Clients(
-                    self._rig, server, after, self._numbers, self._home / "journal", self._r, position
+                    self._rig, server, after, self._numbers, self._home / "journal", self._r, position,
+                    page_kib=self._page_kib,
                 )
                 clients.work(self._r.uniform(MIN_LOAD_SEC, MAX_LOAD_SEC))
                 if self._needs_checkpoint and wait_for_checkpoint(server):
@@ -198,8 +201,10 @@ class PowerLife:
         share = RECOVERY_SHARE if is_owed else CLEAN_START_SHARE
         in_recovery = bool(early) and (not late or r.random() < share)
         flush, copies = self._flush(recording, early if in_recovery else late)
-        choose = writelog.choose_uncopied if self._rig.all_cuts and copies else writelog.choose_cut
-        cut = choose(recording.entries, flush, recording.end, r, copies)
+        if self._rig.all_cuts and copies:
+            cut = writelog.choose_uncopied(recording.entries, flush, recording.end, r, copies)
+        else:
+            cut = writelog.choose_cut(recording.entries, flush, recording.end, r, copies, self._page_kib * 1024)
         before = recording.before
         if in_recovery:
             return cut, Source(before.image, before.histories, before.limit)

@@ -19,7 +19,7 @@ import pymysql
 
 from differential.server import Binary, die_with_parent
 from redstart_cli.console import warn
-from torture import binlog, load, subjects
+from torture import binlog, load, pages, subjects
 from torture.oracle import History, Observed, State, Table, Verdict, balances
 
 START_TIMEOUT_SEC = 180
@@ -37,16 +37,23 @@ ENCRYPT = ("OFF", "OFF", "ON")
 COMMON = (
     "--no-defaults", "--skip-networking", "--secure-file-priv=", "--performance-schema=OFF", "--event-scheduler=OFF",
     "--lower-case-table-names=0", "--log-error-verbosity=3", "--innodb-buffer-pool-load-at-startup=OFF",
-    "--innodb-data-file-path=ibdata1:8M:autoextend", "--innodb-temp-data-file-path=ibtmp1:12M:autoextend",
+    "--innodb-data-file-path=ibdata1:12M:autoextend", "--innodb-temp-data-file-path=ibtmp1:12M:autoextend",
     "--log-bin=binlog", "--server-id=1", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
     "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1", "--user=root",
 )  # fmt: skip
 
 
-def random_options(r: random.Random, has_keyring: bool = False) -> list[str]:
+def page_option(page_kib: int) -> str:
+    """The option that a data directory must be used with."""
+    return f"--innodb-page-size={page_kib}k"
+
+
+def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = pages.PAGE_KIB) -> list[str]:
     """Options of a life: small pools and logs, so that pages are flushed and checkpoints move while clients write."""
     return [
-        f"--innodb-buffer-pool-size={r.choice([8, 16, 32])}M",
+        page_option(page_kib),
+        # Large pages need a larger pool for as many of them.
+        f"--innodb-buffer-pool-size={r.choice([8, 16, 32]) * max(1, page_kib // pages.PAGE_KIB)}M",
         f"--innodb-redo-log-capacity={r.choice([8, 8, 16, 32])}M",
         f"--innodb-flush-method={r.choice(['O_DIRECT', 'fsync'])}",
         f"--innodb-doublewrite-pages={r.choice([4, 16])}",
@@ -296,7 +303,7 @@ def resolve_prepared(cursor: Any, histories: list[History], limit: float) -> Ver
 def check_tables(cursor: Any, states: list[State]) -> list[str]:
     """What is wrong with tables and indexes by themselves."""
     wrong = []
-    discarded = {(f"c{client}", name) for client, state in enumerate(states) for name in state.discarded}
+    discarded = load.discarded_tables(states)
     cursor.execute(
         "SELECT table_schema, table_name FROM information_schema.tables"
         " WHERE table_schema = 'bank' OR table_schema LIKE 'c_' ORDER BY 1, 2"

@@ -94,7 +94,7 @@ class SitesLife:
         self._failed = "data"
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
-        shutil.copytree(rig.base, self._home / "data")
+        shutil.copytree(rig.base(), self._home / "data")
 
     def run(self, _: float) -> bool:
         """All faults of all sites, or those up to a failure; True if nothing was found. It does not end early."""

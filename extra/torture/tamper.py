@@ -183,7 +183,7 @@ class OracleLife:
         begin = time.monotonic()
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
-        shutil.copytree(self._rig.base, self._place.data)
+        shutil.copytree(self._rig.base(), self._place.data)
         verdict = self._load()
         if verdict.is_clean:
             with self._server() as running:

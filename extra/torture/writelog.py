@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torture.pages import PAGE_BYTES
+
 MAGIC = 0x6A736677736872
 VERSION = 1
 SECTOR_BYTES = 512
-# innodb_page_size
-PAGE_BYTES = 16384
 FLUSH = 1
 FUA = 2
 DISCARD = 4
@@ -125,6 +125,12 @@ def _next_flush(entries: list[Entry], flush: int) -> int:
     return next((number for number in range(flush + 1, len(entries)) if entries[number].is_flush), len(entries))
 
 
+def _limit(entries: list[Entry], flush: int, end: int) -> int:
+    """Cut.limit of a cut after a flush, in a log that ends at `end`."""
+    after = _next_flush(entries, flush)
+    return entries[after].end if after < len(entries) else end + 1
+
+
 def find_copies(log: Path, entries: list[Entry], flush: int) -> Copies:
     """Which writes after a flush have the content of others before them, at another place; zeros are no content.
 
@@ -150,13 +156,13 @@ def find_copies(log: Path, entries: list[Entry], flush: int) -> Copies:
     return copies
 
 
-def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies) -> Cut:
+def choose_cut(
+    entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies, page_bytes: int = PAGE_BYTES
+) -> Cut:
     """A power cut between a flush and the next, or `end`. What is there in part has its copies with it.
 
     MySQL does not use the place of a copy again before the page is flushed, so that nothing there is later.
     """
-    after = _next_flush(entries, flush)
-    limit = entries[after].end if after < len(entries) else end + 1
     writes = writes_after(entries, flush)
     manner = r.choice(["none", "all", "some", "some", "some", "first", "last"])
     if manner == "none":
@@ -170,14 +176,14 @@ def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, cop
     else:
         chosen = writes
     unit = r.choice([0, 1, 8])  # sectors that are written as a whole; 0: the whole write
-    cut = Cut(flush, limit, manner=f"{manner}, {'whole' if not unit else f'torn at {unit * SECTOR_BYTES}'}")
+    cut = Cut(flush, _limit(entries, flush, end), manner=f"{manner}, {'whole' if not unit else f'torn at {unit * SECTOR_BYTES}'}")
     for number in chosen:
         is_torn = unit and r.random() < TORN_SHARE
         cut.later[number] = torn(entries[number], unit, r) if is_torn else list(range(entries[number].sectors))
     for number in reversed(writes):
         there, sectors = len(cut.later.get(number, ())), entries[number].sectors
         # One that is shorter than a page may be a part of it.
-        if there and (there < sectors or sectors * SECTOR_BYTES < PAGE_BYTES):
+        if there and (there < sectors or sectors * SECTOR_BYTES < page_bytes):
             for copy in copies.get(number, ()):
                 cut.copies += len(cut.later.get(copy, ())) < entries[copy].sectors
                 cut.later[copy] = list(range(entries[copy].sectors))
@@ -186,10 +192,9 @@ def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, cop
 
 def choose_uncopied(entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies) -> Cut:
     """The power cut that choose_cut() leaves out: half of one write is there, and none of its copies."""
-    after = _next_flush(entries, flush)
     number = r.choice(sorted(copies))
     sectors = list(range(r.randrange(2), entries[number].sectors, 2))
-    return Cut(flush, entries[after].end if after < len(entries) else end + 1, {number: sectors}, "no copy, torn at 512")
+    return Cut(flush, _limit(entries, flush, end), {number: sectors}, "no copy, torn at 512")
 
 
 def torn(entry: Entry, unit: int, r: random.Random) -> list[int]:

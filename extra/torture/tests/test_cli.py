@@ -18,7 +18,7 @@ from torture.life import Counts, Rig
 
 KINDS = ["kill", "power", "fault"]
 GOOD = Counts(
-    cycles=3, kills=2, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
+    cycles=3, kills=2, replicas=1, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
     map_starts=20, map_used=1, turns=Counter(ours=70, off=9, stock=5), checked_in=Counter(kill=3, power=3, fault=3),
 )  # fmt: skip
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
@@ -43,6 +43,8 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"lost": 1}, "1 lost"),
         ({"wrong": 1}, "1 wrong"),
         ({"kills": 0}, "nothing was killed"),
+        ({"kill_lives": 3, "replicas": 0}, "no replica was compared in 3 lives"),
+        ({"kill_lives": 12, "replicas": 0, "uncompared": 4}, "no replica was compared in 12 lives of kills; 4 could not be"),
         ({"power_cuts": 0}, "no power cut"),
         ({"faults": 0}, "no fault"),
         ({"acknowledged": 0}, "no commit was acknowledged"),
@@ -51,7 +53,7 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"power_cuts": 0, "unmountable": 5}, "there was no power cut"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": 0}, "none of 20 starts"),
-        ({"acknowledged": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
+        ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
         ({"turns": Counter(ours=70, stock=20)}, "off had none of 90 turns"),
     ],
 )

@@ -1,6 +1,7 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """The oracle finds what is lost, what is half there and what nobody wrote, and nothing else."""
 
+import dataclasses
 import random
 from pathlib import Path
 
@@ -19,7 +20,19 @@ from torture.load import (
     right_content,
     statements,
 )
-from torture.oracle import NEVER, History, Journal, Observed, State, Step, Table, balances, read_journal, write_journal
+from torture.oracle import (
+    NEVER,
+    History,
+    Journal,
+    Observed,
+    State,
+    Step,
+    Table,
+    balances,
+    describe_difference,
+    read_journal,
+    write_journal,
+)
 
 
 def history(*steps: Step) -> History:
@@ -268,3 +281,14 @@ def test_what_mysql_may_refuse_to_rebuild_in_place_is_not_forced() -> None:
                     asked.add((op[2], bool(state.tables[op[1]].indexes & {"f1", "g1"})))
             state.apply(step)
     assert asked == {("INPLACE", False), ("COPY", False), ("DEFAULT", True), ("COPY", True)}
+
+
+def test_each_part_of_a_state_makes_a_difference() -> None:
+    state = State(3, {"t0": Table("plain", 1, {"k1"}, {1: (2, 3)})}, {2: (1, 2, 3)}, {"u1"})
+    assert describe_difference(state, state.copy()) == ""
+    for change in (
+        {"progress": 4}, {"tables": {}}, {"tables": {"t0": Table("hash", 1, {"k1"}, {1: (2, 3)})}},
+        {"tables": {"t0": Table("plain", 2, {"k1"}, {1: (2, 3)})}}, {"tables": {"t0": Table("plain", 1, set(), {1: (2, 3)})}},
+        {"tables": {"t0": Table("plain", 1, {"k1"}, {1: (2, 4)})}}, {"moves": {}}, {"undo": set()},
+    ):  # fmt: skip
+        assert describe_difference(state, dataclasses.replace(state.copy(), **change)) != "", change

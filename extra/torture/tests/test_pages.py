@@ -24,6 +24,13 @@ def test_size_of_pages(shift: int, expected: int, tmp_path: Path) -> None:
     assert pages.bytes_of(path) == pages.PAGE_BYTES
 
 
+@pytest.mark.parametrize(("flags", "expected"), [(0xC0, 4096), (0x140, 16384), (0x1C0, 65536), (0xC4, 2048)])
+def test_size_of_pages_that_are_not_of_16_kib(flags: int, expected: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.ibd"
+    path.write_bytes(bytes(54) + struct.pack(">I", flags | 0x4000) + bytes(100))
+    assert pages.bytes_of(path) == expected
+
+
 def test_encrypted_files_are_known(tmp_path: Path) -> None:
     path = tmp_path / "t.ibd"
     for flags, expected in ((0x4021, False), (0x6021, True)):

@@ -82,7 +82,7 @@ def test_a_ring_fails(library: Path) -> None:
 
 
 def test_calls_are_gone_through_until_one_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "base/data").mkdir(parents=True)
+    (tmp_path / "base-16/data").mkdir(parents=True)
     rig = Rig({}, "ours", tmp_path, [])
     tried: list[tuple[str, int, int]] = []
 
@@ -102,7 +102,7 @@ def test_calls_are_gone_through_until_one_is_not_made(monkeypatch: pytest.Monkey
 
 
 def test_a_failure_ends_it_and_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "base/data").mkdir(parents=True)
+    (tmp_path / "base-16/data").mkdir(parents=True)
     rig = Rig({}, "ours", tmp_path, [])
     kept: list[Verdict] = []
 
