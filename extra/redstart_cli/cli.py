@@ -216,6 +216,15 @@ def torture(arguments: tuple[str, ...]) -> None:
     torture_main.main(args=list(arguments), prog_name="redstart torture", standalone_mode=False)
 
 
+@cli.command(context_settings=_PASS_ON)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def fuzz(arguments: tuple[str, ...]) -> None:
+    """Feed what reads files with any bytes (see ./redstart fuzz --help)."""
+    from fuzz.cli import main as fuzz_main
+
+    fuzz_main.main(args=list(arguments), prog_name="redstart fuzz", standalone_mode=False)
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 

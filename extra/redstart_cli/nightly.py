@@ -18,6 +18,7 @@ from redstart_cli.result import Level, Skip
 DIFFERENTIAL_STATES = 500
 DIFFERENTIAL_SEC = 3600
 TORTURE_MINUTES = 30
+FUZZ_RUNS = 5_000_000
 # The last line of `./redstart test`.
 _CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 _FAILURE = "failed: "
@@ -46,6 +47,7 @@ def parts(seed: int) -> list[Part]:
         Part("swap", ("swap",)),
         Part("replication", ("replication",)),
         Part("drivers", ("drivers",)),
+        Part("fuzz", ("fuzz", "--", "--runs", str(FUZZ_RUNS), "--seed", str(seed))),
         Part("unit-debug", ("unit", "--preset", "debug")),
         Part("mtr-debug", ("mtr", "--preset", "debug")),
         Part("unit-asan", ("unit", "--preset", "asan")),

@@ -9,7 +9,6 @@ Upstream's sources are compiled without optimising, which finds the same errors;
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -21,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from overlay import load
 from overlay.errors import OverlayError
 from overlay.series import FileState, Step, make_series
+from redstart_cli.compdb import compile_commands
 from redstart_cli.console import RedstartError, say
 from redstart_cli.layout import Layout
 from redstart_cli.process import run_captured, tied
@@ -43,6 +43,7 @@ class Proof:
 
     def __init__(self, layout: Layout, preset: str, upstream: Upstream) -> None:
         self._layout = layout
+        self._preset = preset
         self._build = layout.preset(preset)
         self._upstream = upstream
         self._root = layout.build / "proof"
@@ -58,7 +59,7 @@ class Proof:
         except OverlayError as problem:
             raise RedstartError(str(problem)) from problem
         self._make_tree()
-        commands = self._compile_commands()
+        commands = compile_commands(self._layout, self._preset)
         try:
             with ThreadPoolExecutor(jobs) as pool:
                 for number, step in enumerate(series.steps, 1):
@@ -100,22 +101,6 @@ class Proof:
             # The pristine tree has the same file under another name: never write into it.
             file.unlink(missing_ok=True)
             file.write_bytes(state.data)
-
-    def _compile_commands(self) -> dict[str, list[str]]:
-        """Command by source path; that of a program of its own before that of a collection."""
-        done = subprocess.run(
-            tied(["ninja", "-C", self._build, "-t", "compdb"]), capture_output=True, text=True, errors="replace"
-        )
-        if done.returncode != 0:
-            raise RedstartError(f"ninja -t compdb failed: {done.stderr.strip()[-500:]}")
-        found: dict[str, list[str]] = {}
-        prefix = f"{self._layout.source}/"
-        for entry in json.loads(done.stdout[done.stdout.index("[") :]):
-            path = entry["file"].removeprefix(prefix)
-            if path != entry["file"] and " -c " in entry["command"]:
-                if path not in found or f"/{PurePosixPath(path).stem}.dir/" in entry["output"]:
-                    found[path] = shlex.split(entry["command"])
-        return found
 
     def _object(self, path: str) -> Path:
         return self._objects / (path.replace("/", "-") + ".o")

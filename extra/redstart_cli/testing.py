@@ -399,6 +399,32 @@ class Tester:
             level.problem = "it reported no cycle"
         return level
 
+    # fuzz
+
+    def fuzz(self) -> Level:
+        """Bytes that nobody has written, for what reads files (extra/fuzz); arguments: its options."""
+        self._build(SERVER_TARGETS)
+        report = self._output / "fuzz.json"
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)
+        say("fuzz")
+        code = run_module(self._layout.repo, "redstart_cli", "fuzz", *self._arguments, "--json", report)
+        level = Level("fuzz")
+        if not report.is_file():
+            level.problem = f"it ended with {code} and no report"
+            return level
+        for name, target in json.loads(report.read_text(encoding="utf-8"))["targets"].items():
+            outcomes = {name: not target["failed"] and target["runs"] >= target["wanted"] > 0}
+            outcomes |= {f"{name}, planted: {fault}": found for fault, found in target["canaries"].items()}
+            for outcome, is_good in outcomes.items():
+                if is_good:
+                    level.passed += 1
+                else:
+                    level.fail(outcome)
+        if code != 0 and not level.failed:
+            level.problem = f"it ended with {code}; its report is {report}"
+        return level
+
     def _program(
         self, name: str, command: Sequence[str | Path], environment: dict[str, str] | None = None
     ) -> Level:
@@ -465,11 +491,12 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "swap": Tester.swap,
     "differential": Tester.differential,
     "torture": Tester.torture,
+    "fuzz": Tester.fuzz,
 }
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
-# Need root, the network, a root of stock MySQL or minutes: only when asked for by name, and by nightly.
-NOT_IN_ALL = ("replication", "drivers", "packages", "dockerfile", "swap")
+# Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
+NOT_IN_ALL = ("replication", "drivers", "packages", "dockerfile", "swap", "fuzz")
 
 
 def run_levels(

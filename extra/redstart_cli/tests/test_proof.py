@@ -49,5 +49,5 @@ def test_a_source_that_fails_says_why(layout: Layout, tmp_path: Path) -> None:
 
 def test_what_a_test_compiles_itself_is_not_in_the_build() -> None:
     assert is_compiled("storage/innobase/fil/fil0map.cc")
-    assert not is_compiled("mysql-test/suite/innodb/include/undo_read_ahead_faults.c")
+    assert not is_compiled("mysql-test/suite/innodb/include/tablespace_check_faults.c")
     assert not is_compiled("storage/innobase/include/fil0map.h")

@@ -20,19 +20,12 @@ counts as the same directory and the same file. */
 #include "storage/innobase/include/fil0fil.h"
 #include "storage/innobase/include/fil0mapfile.h"
 #include "storage/innobase/include/ut0crc32.h"
+#include "unittest/gunit/innodb/fil0map-content.h"
 
 namespace innodb_fil0map_unittest {
 
 using namespace tablespace_map;
-using Map_file = tablespace_map::File;
-
-/** A map, as a test writes it down. */
-struct Content {
-  Summary summary;
-  Session session;
-  /** Files of each directory. */
-  std::vector<std::vector<Map_file>> files;
-};
+using namespace tablespace_map_content;
 
 class fil0map : public ::testing::Test {
  protected:
@@ -85,39 +78,6 @@ class fil0map : public ::testing::Test {
       }
     }
     return content;
-  }
-
-  /** @return the bytes of a map, or nothing if it cannot be written */
-  static std::string encode(const Content &content) {
-    std::string bytes;
-    Builder builder([&bytes](uint64_t offset, std::string_view s) {
-      bytes.resize(std::max<size_t>(bytes.size(), offset + s.size()));
-      bytes.replace(offset, s.size(), s);
-      return true;
-    });
-    auto summary = content.summary;
-
-    for (size_t d = 0; d < summary.dirs.size(); ++d) {
-      summary.dirs[d].n_files = content.files[d].size();
-      for (const auto &file : content.files[d]) {
-        builder.add(file);
-      }
-    }
-    builder.sort_ids();
-    return builder.finish(summary, content.session) ? bytes : "";
-  }
-
-  /** Open a map that is in memory. */
-  static bool open(const std::string &bytes, Reader &reader) {
-    return reader.open(
-               [&bytes](uint64_t offset, size_t n, char *to) {
-                 if (offset > bytes.size() || n > bytes.size() - offset) {
-                   return false;
-                 }
-                 memcpy(to, bytes.data() + offset, n);
-                 return true;
-               },
-               bytes.size()) == nullptr;
   }
 
   /** Open a map and read all of it. */

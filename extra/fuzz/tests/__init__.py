@@ -1,0 +1,1 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
