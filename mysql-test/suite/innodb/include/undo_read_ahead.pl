@@ -21,6 +21,7 @@
 # Bug#116195
 
 require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/tablespace_check.pl";
+require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/tablespace_check_faults.pl";
 
 use strict;
 use warnings;
@@ -192,45 +193,6 @@ sub cool_down {
 
 our $N_PAGE_BYTES = 16384;
 
-# Preload undo_read_ahead_faults.c into all servers from now on. It has to be
-# there, so a machine without a compiler fails the test.
-my $fault_dir = "$ENV{MYSQL_TMP_DIR}/undo_read_ahead_faults";
-
-sub use_faults {
-  my $source  = "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/undo_read_ahead_faults.c";
-  my $library = "$fault_dir/faults.so";
-
-  rmtree($fault_dir);
-  mkdir($fault_dir) or die "Cannot make $fault_dir: $!";
-  system('cc', '-shared', '-fPIC', '-O1', '-o', $library, $source, '-ldl') == 0
-    or die "Cannot compile $source";
-  set_wrapper('env', "LD_PRELOAD=$library", "FAULT_DIR=$fault_dir",
-    'ASAN_OPTIONS=verify_asan_link_order=0'
-      . ($ENV{ASAN_OPTIONS} ? ":$ENV{ASAN_OPTIONS}" : ''));
-}
-
-# From now on calls of a function do as a rule says, which undo_read_ahead_faults.c
-# explains.
-sub fault {
-  my ($function, $rule) = @_;
-  unlink("$fault_dir/$function.hits");
-  write_file("$fault_dir/$function.new", $rule);
-  move("$fault_dir/$function.new", "$fault_dir/$function");
-}
-
-# The function works again. Returns how many calls the rule was applied to.
-sub end_fault {
-  my ($function) = @_;
-  unlink("$fault_dir/$function");
-  return n_faults($function);
-}
-
-# How many calls the rule was applied to so far.
-sub n_faults {
-  my ($function) = @_;
-  return (-s "$fault_dir/$function.hits") || 0;
-}
-
 # Wait until something is true.
 sub wait_until {
   my ($what, $is_true) = @_;
@@ -336,7 +298,6 @@ our $KIND_UPDATE    = 2;
 
 # A test that fails leaves no client behind.
 END {
-  rmtree($fault_dir);
   kill('KILL', @clients) if @clients;
 }
 

@@ -4,18 +4,23 @@ This program is free software; you can redistribute it and/or modify it under
 the terms of the GNU General Public License, version 2.0, as published by the
 Free Software Foundation. It is distributed without any warranty. */
 
-/** @file include/undo_read_ahead_faults.c
-Preloaded into a server by undo_read_ahead.pl: makes reads and writes of some
-files fail, come short, or wait, while the server runs.
+/** @file include/tablespace_check_faults.c
+Preloaded into a server by tablespace_check_faults.pl: makes calls for some
+files fail, come short, or wait, while the server runs; or counts them.
 
 The directory FAULT_DIR has a file for each function that has to misbehave, of
-the name of that function: preadv, pwrite, write. It holds
+the name of that function: header, preadv, pwrite, statx, unlink, write. It
+holds
 
   PART ACTION
 
 PART is a part of the path of the files that are meant. ACTION is "fail" (EIO),
-"short" (half of the bytes) or "block" (waits until the file in FAULT_DIR is
-removed or says something else). Each time a byte is added to FUNCTION.hits. */
+"short" (half of the bytes), "slow" (takes 0.1 s longer), "block" (waits until
+the file in FAULT_DIR is removed or says something else) or "count" (nothing).
+Each time a byte is added to FUNCTION.hits. Not every function can do all of it:
+see below.
+
+"header" is a pread() of less than a page, as the tablespace map makes them. */
 
 #define _GNU_SOURCE
 
@@ -25,16 +30,22 @@ removed or says something else). Each time a byte is added to FUNCTION.hits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum action { NONE, FAIL, SHORT, BLOCK };
+enum action { NONE, COUNT, FAIL, SHORT, SLOW, BLOCK };
 
-/* What a call has to do; adds no hit. */
-static enum action look_up(const char *function, int fd) {
+/* The smallest page that InnoDB reads. */
+#define PAGE_BYTES 1024
+
+/* What a call for the file of a path has to do; adds no hit. */
+static enum action look_up(const char *function, const char *of) {
+  static const char *const names[] = {"",      "count", "fail",
+                                      "short", "slow",  "block"};
   const char *dir = getenv("FAULT_DIR");
-  char path[4096], link[64], rule[256], part[128], name[16];
+  char path[4096], rule[256], part[128], name[16];
   ssize_t n;
   int file;
 
@@ -48,17 +59,12 @@ static enum action look_up(const char *function, int fd) {
   if (n <= 0) return NONE;
   rule[n] = '\0';
   if (sscanf(rule, "%127s %15s", part, name) != 2) return NONE;
+  if (strstr(of, part) == NULL) return NONE;
 
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  n = readlink(link, path, sizeof path - 1);
-  if (n <= 0) return NONE;
-  path[n] = '\0';
-  if (strstr(path, part) == NULL) return NONE;
-
-  return strcmp(name, "fail") == 0    ? FAIL
-         : strcmp(name, "short") == 0 ? SHORT
-         : strcmp(name, "block") == 0 ? BLOCK
-                                      : NONE;
+  for (int i = BLOCK; i > NONE; --i) {
+    if (strcmp(name, names[i]) == 0) return i;
+  }
+  return NONE;
 }
 
 static void add_hit(const char *function) {
@@ -74,14 +80,27 @@ static void add_hit(const char *function) {
 }
 
 /* Wait if the call has to. Returns what else it has to do. */
-static enum action apply(const char *function, int fd) {
-  const enum action action = look_up(function, fd);
+static enum action apply_path(const char *function, const char *path) {
+  const enum action action = look_up(function, path);
 
   if (action != NONE) add_hit(function);
+  if (action == SLOW) usleep(100000);
   if (action != BLOCK) return action;
 
-  while (look_up(function, fd) == BLOCK) usleep(10000);
+  while (look_up(function, path) == BLOCK) usleep(10000);
   return NONE;
+}
+
+/* The same for a file that is open. */
+static enum action apply(const char *function, int fd) {
+  char link[64], path[4096];
+  ssize_t n;
+
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  n = readlink(link, path, sizeof path - 1);
+  if (n <= 0) return NONE;
+  path[n] = '\0';
+  return apply_path(function, path);
 }
 
 static void *original(const char *name) { return dlsym(RTLD_NEXT, name); }
@@ -116,6 +135,18 @@ static void *original(const char *name) { return dlsym(RTLD_NEXT, name); }
     return call(fd, buffer, n_bytes, offset);                                 \
   }
 
+#define PREAD(name, offset_t)                                           \
+  ssize_t name(int fd, void *buffer, size_t n_bytes, offset_t offset) { \
+    ssize_t (*call)(int, void *, size_t, offset_t) = original(#name);   \
+    if (n_bytes < PAGE_BYTES && apply("header", fd) == FAIL) {          \
+      errno = EIO;                                                      \
+      return -1;                                                        \
+    }                                                                   \
+    return call(fd, buffer, n_bytes, offset);                           \
+  }
+
+PREAD(pread, off_t)
+PREAD(pread64, off64_t)
 PREADV(preadv, off_t)
 PREADV(preadv64, off64_t)
 PWRITE(pwrite, off_t)
@@ -129,4 +160,26 @@ ssize_t write(int fd, const void *buffer, size_t n_bytes) {
     return -1;
   }
   return call(fd, buffer, n_bytes);
+}
+
+int unlink(const char *path) {
+  int (*call)(const char *) = original("unlink");
+
+  if (apply_path("unlink", path) == FAIL) {
+    errno = EIO;
+    return -1;
+  }
+  return call(path);
+}
+
+int statx(int fd, const char *restrict path, int flags, unsigned mask,
+          struct statx *restrict out) {
+  int (*call)(int, const char *, int, unsigned, struct statx *) =
+      original("statx");
+
+  if (apply_path("statx", path) == FAIL) {
+    errno = EIO;
+    return -1;
+  }
+  return call(fd, path, flags, mask, out);
 }
