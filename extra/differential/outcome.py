@@ -22,9 +22,9 @@ AGAIN = "start the server again"
 OWN_DEATHS = (
     # A full-text table was used whose file was imported, or is not the right one: then at the end of the server.
     "pars0pars.cc:sym_node->table != nullptr",
-    # The file at the path of a table is that of another.
-    "[FATAL] Tablespace id is",
 )
+# And of this, where the file at the path of a table is that of another: only what was done to the files excuses it.
+WRONG_FILE = "[FATAL] Tablespace id is"
 # The message of MySQL before it ends over that.
 CUT = "[MY-012094]"
 # When an undo tablespace is emptied, and gets another ID, is up to purge.
@@ -256,7 +256,7 @@ def has_died_by_itself(first: Outcome, run: Outcome, key: str) -> bool:
     """
     turn = key.split()[0]
     said = "".join(first.facts.get(f"{turn} messages", []))
-    return run.facts.get(f"{turn} starts") is False and any(words in said for words in OWN_DEATHS)
+    return run.facts.get(f"{turn} starts") is False and any(words in said for words in (*OWN_DEATHS, WRONG_FILE))
 
 
 def difference(one: str, first: Outcome, two: str, runs: list[Outcome], in_place: set[str]) -> str | None:

@@ -35,11 +35,31 @@ COMMON = [
 ]
 # What of the log depends on time, process, the order of threads, or where edits move a line of the source.
 NOISE = re.compile(r"^\S+ \d+ ")
-THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<=\.cc):\d+(?=:)|(?<= thread )\d+$")
+THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<=\.cc):\d+(?=:)|(?<= thread )\d+$"
+                    r"|(?<=OS thread handle )\d+|(?<=query id )\d+")
+# After this MySQL reports an error number, which is what some call before has left: the page was read without error.
+ZERO_PAGE = "[MY-012224] [InnoDB] Header page consists of zero bytes"
+ERROR_NUMBER = tuple(f"[MY-{number:06}]" for number in range(12592, 12598))
 # Which pages of a missing file the doublewrite files hold depends on the order in which pages were flushed.
 BY_CHANCE = "[MY-013541]"
 # The client says where in its input an error was.
 AT_LINE = re.compile(r" at line \d+(?=: )")
+
+
+def without_old_errors(lines: list[str]) -> list[str]:
+    """The lines of a log without the error numbers that MySQL reports of a page of zeros."""
+    kept: list[str] = []
+    # Threads that have said so last; a line begins with the time and the number of the thread.
+    after: set[str] = set()
+    for line in lines:
+        thread = line.partition(" ")[2].partition(" ")[0]
+        if thread in after and any(code in line for code in ERROR_NUMBER):
+            continue
+        after.discard(thread)
+        if ZERO_PAGE in line:
+            after.add(thread)
+        kept.append(line)
+    return kept
 
 
 @dataclass
@@ -180,7 +200,7 @@ class Server:
     def messages(self) -> list[str]:
         """Warnings and errors, without what differs from run to run."""
         found = set()
-        for line in self.read_log().splitlines():
+        for line in without_old_errors(self.read_log().splitlines()):
             if ("[Warning]" in line or "[ERROR]" in line) and BY_CHANCE not in line:
                 found.add(THREAD.sub("", NOISE.sub("", line)).strip())
         return sorted(found)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from differential.mutations import MUTATIONS, WEIGHTS
-from differential.outcome import REMOVED, Outcome, Start, difference, read_start
+from differential.outcome import OWN_DEATHS, REMOVED, WRONG_FILE, Outcome, Start, difference, read_start
 from differential.report import Report
-from differential.server import NO_ANSWER, Binary, Server, can_mount, with_mounts
+from differential.server import NO_ANSWER, Binary, Server, can_mount, with_mounts, without_old_errors
 from differential.statements import Statements, is_table
 from differential.states import ServerFault, Setting, State
 
@@ -116,6 +116,19 @@ def test_a_death_of_mysql_itself_counts_only_where_files_are_right() -> None:
     assert compare(died, {"1 messages": [death]}, in_place={"t6"})
     another = {"1 starts": False, "1 messages": ["another"]}
     assert compare(another | {"1 exit code": 2}, another, in_place={"t6"})
+
+
+def test_a_wrong_file_is_excused_only_by_what_was_done_to_the_files() -> None:
+    state = State.__new__(State)
+    state.is_sound = True
+    with pytest.raises(ServerFault):
+        state.require(False, f"on died: {WRONG_FILE} 4 in the data dictionary but in file ./a/t6.ibd it is 10!")
+    state.require(False, OWN_DEATHS[0])
+    assert not state.is_sound
+    died = {"1 starts": False, "1 exit code": 2, "1 messages": [f"[ERROR] [MY-012095] [InnoDB] {WRONG_FILE} 4"]}
+    refused = {"1 starts": False, "1 messages": died["1 messages"]}
+    assert compare(died, refused, in_place={"t6"}) is None
+    assert compare(died, refused)
 
 
 def test_a_server_that_dies_of_a_cut_file_is_compared_until_then() -> None:
@@ -342,3 +355,33 @@ def test_mutations_say_what_they_touched(tmp_path: Path) -> None:
     assert MUTATIONS["used_inode"](made, path, other) == [path]
     assert path.read_text() == "a" and sorted(os.listdir(data / "a")) == ["ta.ibd"]
     assert made.is_in_reach(path) and not made.is_in_reach(made.home / "tmp/ta.ibd")
+
+
+def test_error_numbers_of_a_page_of_zeros_are_no_difference() -> None:
+    zeros = "T 8 [ERROR] [MY-012224] [InnoDB] Header page consists of zero bytes in datafile: ./b/t0.ibd"
+    number = "T 8 [ERROR] [MY-012592] [InnoDB] Operating system error number 11 in a file operation."
+    means = "T 8 [ERROR] [MY-012596] [InnoDB] Error number 11 means 'Resource temporarily unavailable'"
+    other = "T 8 [ERROR] [MY-012131] [InnoDB] Could not find a valid tablespace file"
+    assert without_old_errors([zeros, number, means, other]) == [zeros, other]
+    assert without_old_errors([zeros, other.replace("T 8", "T 9"), number]) == [zeros, other.replace("T 8", "T 9")]
+
+
+def test_other_error_numbers_are_compared() -> None:
+    zeros = "T 8 [ERROR] [MY-012224] [InnoDB] Header page consists of zero bytes in datafile: ./b/t0.ibd"
+    number = "T 8 [ERROR] [MY-012592] [InnoDB] Operating system error number 5 in a file operation."
+    other = "T 8 [ERROR] [MY-012131] [InnoDB] Could not find a valid tablespace file"
+    unread = "T 8 [ERROR] [MY-012224] [InnoDB] Cannot read first page in datafile: ./b/t0.ibd"
+    elsewhere = number.replace("T 8", "T 9")
+    for lines in ([number], [zeros, other, number], [unread, number], [zeros, elsewhere]):
+        assert without_old_errors(lines) == lines
+
+
+def test_threads_and_queries_have_other_numbers_in_each_run(tmp_path: Path) -> None:
+    server = Server.__new__(Server)
+    server.log = tmp_path / "log"
+    text = "T 0 [ERROR] [MY-011063] [Server] MySQL thread id 8, OS thread handle {}, query id {} localhost root"
+    found = []
+    for numbers in ((140672393983680, 43), (140061936961216, 44)):
+        server.log.write_text(text.format(*numbers), encoding="utf-8")
+        found.append(server.messages())
+    assert found[0] == found[1] != []
