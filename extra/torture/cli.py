@@ -39,7 +39,7 @@ _LIVES: dict[str, Callable[[Rig, int], KillLife | PowerLife | FaultLife | SitesL
     "fault": FaultLife,
     "sites": SitesLife,
 }
-WORK_BYTES = 4_000_000_000
+WORK_BYTES = 6_000_000_000
 # A life may take so long, even if the time is up.
 LEAST_SEC = 20.0
 # Disks whose file system cannot be mounted, of a hundred; more are a failure of the rig.
@@ -264,7 +264,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "replicated": counts.replicated,
         "uncompared": counts.uncompared,
         "unmountable": counts.unmountable,
-        "copied_cuts": counts.copied_cuts,
+        "kept_whole": counts.kept_whole,
         "known": counts.known,
         "page_kib": {str(size): lives for size, lives in sorted(counts.page_kib.items())},
         "turns": dict(counts.turns),

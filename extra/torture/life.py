@@ -60,8 +60,8 @@ class Counts:
     # Those that could not be: see Verdict.known.
     uncompared: int = 0
     unmountable: int = 0
-    # Power cuts that leave the copy of a page because a part of the page is there.
-    copied_cuts: int = 0
+    # Power cuts with a page as a whole of which there would have been a part.
+    kept_whole: int = 0
     # What MySQL itself does wrong: see binlog.py.
     known: int = 0
     # Tablespace files and their pages that innochecksum has read.

@@ -208,10 +208,16 @@ class Step:
     def was_acknowledged(self, limit: float) -> bool:
         return self.acknowledged is not None and self.acknowledged < limit
 
+    @property
+    def has_changed_nothing(self) -> bool:
+        """Whether all that it did was undone again. MySQL writes nothing of such an XA transaction to the binary log."""
+        return all(op[0] == "undone" for op in self.ops)
+
     def must_be_prepared(self, limit: float) -> bool:
         """Whether it must still wait for its second phase."""
         return (
             self.prepared is not None
+            and not (self.is_undone and self.has_changed_nothing)
             and self.prepared < limit
             and (self.decided is None or self.decided >= limit)
         )

@@ -16,7 +16,7 @@ import pymysql
 
 from bench.errors import BenchError
 from redstart_cli.console import warn
-from torture import load, preload, stack, writelog
+from torture import load, pages, preload, stack, writelog
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, History, Verdict
 from torture.server import MAP_ON, Place, Server, page_option, random_options
@@ -34,7 +34,7 @@ CLEAN_START_SHARE = 0.05
 # How long a canary waits for a checkpoint.
 CHECKPOINT_SEC = 60.0
 PAGES_SHARE = 0.3
-# Flushes that are looked at for one behind which a page and its copy were written.
+# Flushes that are looked at for one behind which a page was written that must not be torn.
 TRIES = 200
 # Lives in which the tablespace map is not flushed.
 UNFLUSHED_MAP_SHARE = 0.25
@@ -114,7 +114,9 @@ class PowerLife:
             making = image.with_suffix(".making")
             point = self._home / "fs"
             point.mkdir(exist_ok=True)
-            stack.make_file_system(making, self._kind)
+            # A data directory with larger pages is larger.
+            larger = max(1, self._page_kib // pages.PAGE_KIB)
+            stack.make_file_system(making, self._kind, stack.IMAGE_BYTES * larger)
             with stack.mounted(making, point, self._kind):
                 shutil.copytree(self._rig.base(self._page_kib), point / "data")
                 self._write_map(point / "data")
@@ -200,26 +202,25 @@ class PowerLife:
         is_owed = any(history.steps for history in recording.before.histories)
         share = RECOVERY_SHARE if is_owed else CLEAN_START_SHARE
         in_recovery = bool(early) and (not late or r.random() < share)
-        flush, copies = self._flush(recording, early if in_recovery else late)
-        if self._rig.all_cuts and copies:
-            cut = writelog.choose_uncopied(recording.entries, flush, recording.end, r, copies)
-        else:
-            cut = writelog.choose_cut(recording.entries, flush, recording.end, r, copies, self._page_kib * 1024)
+        flush, atoms = self._flush(recording, early if in_recovery else late)
+        choose = writelog.choose_half if self._rig.all_cuts and atoms else writelog.choose_cut
+        cut = choose(recording.entries, flush, recording.end, r, atoms)
         before = recording.before
         if in_recovery:
             return cut, Source(before.image, before.histories, before.limit)
         return cut, Source(before.image, recording.after, cut.limit)
 
-    def _flush(self, recording: Recording, flushes: list[int]) -> tuple[int, writelog.Copies]:
-        """A flush to cut after, and which writes behind it are copies; if all cuts are asked for, one that has some."""
-        number, copies = -1, writelog.Copies()
-        for _ in range(TRIES if self._rig.all_cuts and self._is_direct else 1):
+    def _flush(self, recording: Recording, flushes: list[int]) -> tuple[int, writelog.Atoms]:
+        """A flush to cut after, and what behind it is not torn; if all cuts are asked for, one that has something."""
+        number, atoms = -1, writelog.Atoms()
+        for _ in range(TRIES if self._rig.all_cuts else 1):
             number = self._r.choice(flushes)
-            if self._is_direct:
-                copies = writelog.find_copies(recording.log, recording.entries, number)
-            if copies:
+            atoms = writelog.find_atoms(
+                recording.log, recording.entries, number, self._is_direct, self._page_kib * 1024
+            )
+            if atoms:
                 break
-        return number, copies
+        return number, atoms
 
     def _is_right(self, recording: Recording, cut: writelog.Cut, owed: Source) -> bool:
         """Make the disk of a cut, start a server on it and ask."""
@@ -237,7 +238,7 @@ class PowerLife:
                 return True
             verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages)
         self._rig.counts.power_cuts += 1
-        self._rig.counts.copied_cuts += bool(cut.copies)
+        self._rig.counts.kept_whole += cut.kept_whole
         self._rig.counts.take("power", verdict)
         if verdict.is_clean:
             return True

@@ -31,6 +31,11 @@ _SUPER = struct.Struct("<QQQI")
 _ENTRY = struct.Struct("<QQQQ")
 # Writes in this proportion are torn if a cut tears at all.
 TORN_SHARE = 0.3
+# Where a page has its number, its type and the ID of its tablespace, and some of their values.
+_PAGE_AT, _TYPE_AT, _SPACE_AT = 4, 24, 34
+_TRX_SYS, _FSP_HDR, _ENCRYPTED = 7, 8, 15
+# IDs of undo tablespaces are not less.
+_LEAST_UNDO = 0xFC000000
 
 
 class BadLog(Exception):
@@ -94,8 +99,8 @@ class Cut:
     limit: int
     later: dict[int, list[int]] = field(default_factory=dict)
     manner: str = ""
-    # Writes that are there because they hold a copy of what is there in part.
-    copies: int = 0
+    # Whether a page would have been there in part that MySQL does not repair.
+    kept_whole: bool = False
 
 
 def flushes(entries: list[Entry], low: float, high: float) -> list[int]:
@@ -113,6 +118,8 @@ def flushes_within(entries: list[Entry], high: float) -> list[int]:
 
 # By write, the earlier ones between the same flushes that hold a copy of a part of it.
 Copies = dict[int, set[int]]
+# Writes, by their numbers, that are there together or not at all.
+Atoms = list[list[int]]
 
 
 def writes_after(entries: list[Entry], flush: int) -> list[int]:
@@ -156,13 +163,44 @@ def find_copies(log: Path, entries: list[Entry], flush: int) -> Copies:
     return copies
 
 
-def choose_cut(
-    entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies, page_bytes: int = PAGE_BYTES
-) -> Cut:
-    """A power cut between a flush and the next, or `end`. What is there in part has its copies with it.
+def find_headers(log: Path, entries: list[Entry], flush: int) -> set[int]:
+    """Which writes after a flush hold a page that MySQL does not repair although it has a copy.
 
-    MySQL does not use the place of a copy again before the page is flushed, so that nothing there is later.
+    These are page 5 of the system tablespace, which is read before the copies are; page 0 of a file, whose ID MySQL has to
+    guess from other pages before it looks for a copy; and encrypted pages of undo tablespaces, whose key is not known yet.
     """
+    found = set()
+    with log.open("rb") as source:
+        for number in writes_after(entries, flush):
+            entry = entries[number]
+            data = os.pread(source.fileno(), entry.sectors * SECTOR_BYTES, entry.begin + SECTOR_BYTES)
+            if any(_is_header(data, at * SECTOR_BYTES) for at in range(entry.sectors)):
+                found.add(number)
+    return found
+
+
+def _is_header(data: bytes, at: int) -> bool:
+    (page,) = struct.unpack_from(">I", data, at + _PAGE_AT)
+    kind, space = (struct.unpack_from(what, data, at + where)[0] for what, where in ((">H", _TYPE_AT), (">I", _SPACE_AT)))
+    if kind == _TRX_SYS:
+        return (space, page) == (0, 5)
+    if kind == _FSP_HDR:
+        return page == 0
+    return kind == _ENCRYPTED and space >= _LEAST_UNDO
+
+
+def find_atoms(log: Path, entries: list[Entry], flush: int, is_direct: bool, page_bytes: int = PAGE_BYTES) -> Atoms:
+    """Writes after a flush that MySQL does not survive in part; with `is_direct` those whose copy is not flushed, too."""
+    found = [[number] for number in sorted(find_headers(log, entries, flush))]
+    pages = sorted(find_copies(log, entries, flush)) if is_direct else []
+    # If one of them is no whole pages, a page may be several writes.
+    if any(entries[number].sectors * SECTOR_BYTES % page_bytes for number in pages):
+        return [*found, pages]
+    return [*found, *([number] for number in pages)]
+
+
+def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, atoms: Atoms) -> Cut:
+    """A power cut between a flush and the next, or `end`. Each of `atoms` is there as a whole or not at all."""
     writes = writes_after(entries, flush)
     manner = r.choice(["none", "all", "some", "some", "some", "first", "last"])
     if manner == "none":
@@ -180,21 +218,19 @@ def choose_cut(
     for number in chosen:
         is_torn = unit and r.random() < TORN_SHARE
         cut.later[number] = torn(entries[number], unit, r) if is_torn else list(range(entries[number].sectors))
-    for number in reversed(writes):
-        there, sectors = len(cut.later.get(number, ())), entries[number].sectors
-        # One that is shorter than a page may be a part of it.
-        if there and (there < sectors or sectors * SECTOR_BYTES < page_bytes):
-            for copy in copies.get(number, ()):
-                cut.copies += len(cut.later.get(copy, ())) < entries[copy].sectors
-                cut.later[copy] = list(range(entries[copy].sectors))
+    for atom in atoms:
+        there = any(cut.later.get(number) for number in atom)
+        if there and any(len(cut.later.get(number, ())) < entries[number].sectors for number in atom):
+            cut.kept_whole = True
+            cut.later.update((number, list(range(entries[number].sectors))) for number in atom)
     return cut
 
 
-def choose_uncopied(entries: list[Entry], flush: int, end: int, r: random.Random, copies: Copies) -> Cut:
-    """The power cut that choose_cut() leaves out: half of one write is there, and none of its copies."""
-    number = r.choice(sorted(copies))
+def choose_half(entries: list[Entry], flush: int, end: int, r: random.Random, atoms: Atoms) -> Cut:
+    """A power cut that choose_cut() leaves out: half of one write is there, and nothing else."""
+    number = r.choice(sorted({number for atom in atoms for number in atom}))
     sectors = list(range(r.randrange(2), entries[number].sectors, 2))
-    return Cut(flush, _limit(entries, flush, end), {number: sectors}, "no copy, torn at 512")
+    return Cut(flush, _limit(entries, flush, end), {number: sectors}, "half of one, torn at 512")
 
 
 def torn(entry: Entry, unit: int, r: random.Random) -> list[int]:

@@ -203,6 +203,14 @@ def test_prepared_transactions() -> None:
     assert back.judge(after(back, 0)).is_clean
 
 
+def test_a_prepared_transaction_that_has_changed_nothing_need_not_be_there() -> None:
+    undone = ["undone", [["insert", "w", 0, 1, 1]]]
+    for ops, is_lost in (([undone], False), ([undone, ["insert", "w", 1, 2, 1]], True)):
+        assert bool(history(Step(0, "xa-back", ops, prepared=1)).prepared(set(), NEVER)[1].lost) == is_lost
+    # Its number is in a table.
+    assert history(Step(0, "xa", [undone], prepared=1)).prepared(set(), NEVER)[1].lost
+
+
 def test_balances() -> None:
     assert balances(3, 10, [(0, 1, 4), (1, 2, 1)]) == [6, 13, 11]
 

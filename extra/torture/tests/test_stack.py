@@ -42,7 +42,7 @@ def test_what_was_flushed_is_on_every_disk_that_a_cut_leaves(kind: str, tmp_path
     flushes = writelog.flushes(entries, 0, end)
     for seed in range(6):
         r = random.Random(seed)
-        cut = writelog.choose_cut(entries, r.choice(flushes), end, r, {})
+        cut = writelog.choose_cut(entries, r.choice(flushes), end, r, [])
         image = tmp_path / "cut.img"
         stack.copy_image(before, image)
         writelog.build_disk(image, log, entries, cut)

@@ -9,7 +9,7 @@ import pytest
 
 from torture.writelog import (
     DISCARD, FLUSH, FUA, MAGIC, SECTOR_BYTES, BadLog, Cut, Entry, build_disk, choose_cut,
-    choose_uncopied, find_copies, flushes, flushes_within, read_entries, torn,
+    choose_half, find_atoms, find_copies, find_headers, flushes, flushes_within, read_entries, torn,
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_a_cut_before_a_position_leaves_nothing_of_what_follows_it(tmp_path: Pat
     assert flushes_within(entries, entries[4].end - 1) == []
     for number in range(50):
         (flush,) = flushes_within(entries, entries[4].end)
-        cut = choose_cut(entries, flush, end, random.Random(number), {})
+        cut = choose_cut(entries, flush, end, random.Random(number), [])
         assert all(entries[later].end <= entries[4].end for later in cut.later)
 
 
@@ -105,12 +105,12 @@ def test_a_cut_keeps_to_what_lies_between_two_flushes(tmp_path: Path) -> None:
     entries = read_entries(tmp_path / "log", end)
     seen: set[tuple[int, ...]] = set()
     for seed in range(200):
-        cut = choose_cut(entries, 1, end, random.Random(seed), {})
-        assert cut == choose_cut(entries, 1, end, random.Random(seed), {})
+        cut = choose_cut(entries, 1, end, random.Random(seed), [])
+        assert cut == choose_cut(entries, 1, end, random.Random(seed), [])
         assert cut.limit == entries[4].end
         seen.add(tuple(number for number, sectors in cut.later.items() if sectors))
     assert seen == {(), (2,), (3,), (2, 3)}
-    assert choose_cut(entries, 4, end, random.Random(1), {}).limit == end + 1
+    assert choose_cut(entries, 4, end, random.Random(1), []).limit == end + 1
 
 
 def page(number: int) -> bytes:
@@ -142,38 +142,57 @@ def test_copies_are_found_between_two_flushes(tmp_path: Path) -> None:
     assert find_copies(tmp_path / "log", entries, 9) == {}
 
 
-def test_a_cut_leaves_no_part_of_a_page_without_its_whole_copy(tmp_path: Path) -> None:
+def test_a_cut_leaves_a_page_whose_copy_is_not_flushed_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     entries = copied(tmp_path)
-    copies = find_copies(tmp_path / "log", entries, 1)
-    seen = set()
+    atoms = find_atoms(tmp_path / "log", entries, 1, is_direct=True, page_bytes=1024)
+    assert atoms == [[3], [4], [8]]
+    assert find_atoms(tmp_path / "log", entries, 1, is_direct=False) == []
+    seen, torn_others, kept = set(), 0, 0
     for seed in range(300):
-        cut = choose_cut(entries, 1, 0, random.Random(seed), copies)
-        later = cut.later
-        has_page = any(later.get(number) for number in copies)
-        seen.add((has_page, later.get(2) == [0, 1, 2, 3]))
-        assert cut.copies == (len(later.get(2, ())) != len(
-            choose_cut(entries, 1, 0, random.Random(seed), {}).later.get(2, ())
-        ))
-        free = choose_cut(entries, 1, 0, random.Random(seed), {}).later
-        assert {number: free.get(number) for number in (3, 4, 5, 6, 7, 8)} == {
-            number: later.get(number) for number in (3, 4, 5, 6, 7, 8)
-        }
-    assert seen == {(False, False), (False, True), (True, True)}
+        cut = choose_cut(entries, 1, 0, random.Random(seed), atoms)
+        free = choose_cut(entries, 1, 0, random.Random(seed), []).later
+        there = {number: len(cut.later.get(number, ())) for number in (2, 3, 4, 5, 6, 7, 8)}
+        for number in (3, 4, 8):
+            assert there[number] in (0, entries[number].sectors)
+            assert bool(there[number]) == bool(free.get(number))
+        for number in (2, 5, 6, 7):
+            assert cut.later.get(number) == free.get(number)
+            torn_others += 0 < there[number] < entries[number].sectors
+        assert cut.kept_whole == any(cut.later.get(number) != free.get(number) for number in (3, 4, 8))
+        kept += cut.kept_whole
+        seen.add((there[3] > 0, there[4] > 0))
+    assert len(seen) == 4 and torn_others and kept
 
 
-def test_a_page_that_is_there_as_a_whole_needs_no_copy(tmp_path: Path) -> None:
-    big = bytes(range(256)) * 64
-    requests = [(0, b"", FLUSH), (100, big, 0), (200, big, 0), (0, b"", FLUSH)]
+def test_a_page_of_several_writes_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    copy = page(1) + page(2) + page(3) + page(4)
+    requests = [(0, b"", FLUSH), (100, copy, 0), (200, copy[:512], 0), (300, copy[512:], 0), (500, page(5), 0),
+                (0, b"", FLUSH)]  # fmt: skip
     entries = read_entries(tmp_path / "log", write_log(tmp_path / "log", requests))
-    copies = find_copies(tmp_path / "log", entries, 0)
-    assert copies == {2: {1}}
+    atoms = find_atoms(tmp_path / "log", entries, 0, is_direct=True)
+    assert atoms == [[2, 3]]
     seen = set()
     for seed in range(300):
-        later = choose_cut(entries, 0, 0, random.Random(seed), copies).later
-        page, copy = (len(later.get(number, ())) for number in (2, 1))
-        seen.add((page == 32, copy == 32))
-        assert page in (0, 32) or copy == 32
-    assert (True, False) in seen and (False, True) in seen
+        later = choose_cut(entries, 0, 0, random.Random(seed), atoms).later
+        sizes = tuple(len(later.get(number, ())) for number in (2, 3))
+        assert sizes in ((0, 0), (entries[2].sectors, entries[3].sectors))
+        seen.add((sizes[0] > 0, len(later.get(1, ())) == entries[1].sectors))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "space", "expected"),
+    [
+        (5, 7, 0, True), (5, 7, 3, False), (0, 8, 0, True), (0, 8, 0xFFFFFFEF, True), (1, 8, 4, False),
+        (9, 15, 0xFFFFFE70, True), (9, 15, 4, False), (9, 2, 0xFFFFFE70, False), (3, 17855, 4, False),
+    ],
+)  # fmt: skip
+def test_pages_that_mysql_does_not_repair(number: int, kind: int, space: int, expected: bool, tmp_path: Path) -> None:
+    header = struct.pack(">4xI16xH8xI", number, kind, space).ljust(1024, b"x")
+    requests = [(0, b"", FLUSH), (7, page(1) + header, 0), (0, b"", FLUSH), (7, header, 0)]
+    entries = read_entries(tmp_path / "log", write_log(tmp_path / "log", requests))
+    assert find_headers(tmp_path / "log", entries, 0) == ({1} if expected else set())
+    assert find_atoms(tmp_path / "log", entries, 2, is_direct=False) == ([[3]] if expected else [])
 
 
 def test_the_copy_of_a_compressed_page_is_known_by_its_header(tmp_path: Path) -> None:
@@ -186,13 +205,14 @@ def test_the_copy_of_a_compressed_page_is_known_by_its_header(tmp_path: Path) ->
     assert find_copies(tmp_path / "log", entries, -1) == {1: {0}}
 
 
-def test_a_cut_without_copies_leaves_half_of_one_page(tmp_path: Path) -> None:
+def test_all_cuts_leave_half_of_one_page(tmp_path: Path) -> None:
     entries = copied(tmp_path)
-    copies = find_copies(tmp_path / "log", entries, 1)
+    atoms = find_atoms(tmp_path / "log", entries, 1, is_direct=True)
     for seed in range(50):
-        cut = choose_uncopied(entries, 1, 0, random.Random(seed), copies)
+        cut = choose_half(entries, 1, 0, random.Random(seed), atoms)
         ((number, sectors),) = cut.later.items()
-        assert number in copies and cut.limit == entries[9].end
+        assert [number] in atoms or number in atoms[0]
+        assert cut.limit == entries[9].end
         assert 2 * len(sectors) == entries[number].sectors
 
 
