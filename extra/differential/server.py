@@ -36,7 +36,9 @@ COMMON = [
 # What of the log depends on time, process, the order of threads, or where edits move a line of the source.
 NOISE = re.compile(r"^\S+ \d+ ")
 THREAD = re.compile(r"Thread# \d+ - |(?<=Assertion failure: )\S+:\d+ thread \d+|(?<=\.cc):\d+(?=:)|(?<= thread )\d+$"
-                    r"|(?<=OS thread handle )\d+|(?<=query id )\d+")
+                    r"|(?<=OS thread handle )\d+|(?<=query id )\d+"
+                    # MySQL says so at most once in ten seconds: of which tablespace is up to the order of its threads.
+                    r"|(?<=\[MY-012111\] \[InnoDB\] Trying to access missing tablespace )\d+")
 # After this MySQL reports an error number, which is what some call before has left: the page was read without error.
 ZERO_PAGE = "[MY-012224] [InnoDB] Header page consists of zero bytes"
 ERROR_NUMBER = tuple(f"[MY-{number:06}]" for number in range(12592, 12598))

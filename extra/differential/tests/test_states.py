@@ -385,3 +385,13 @@ def test_threads_and_queries_have_other_numbers_in_each_run(tmp_path: Path) -> N
         server.log.write_text(text.format(*numbers), encoding="utf-8")
         found.append(server.messages())
     assert found[0] == found[1] != []
+
+
+def test_of_missing_tablespaces_mysql_names_the_first_that_it_met(tmp_path: Path) -> None:
+    server = Server.__new__(Server)
+    server.log = tmp_path / "log"
+    found = []
+    for text in ("Trying to access missing tablespace 2", "Trying to access missing tablespace 7", "Another tablespace 7"):
+        server.log.write_text(f"T 0 [Warning] [MY-012111] [InnoDB] {text}", encoding="utf-8")
+        found.append(server.messages())
+    assert found[0] == found[1] != found[2] and len(found[0]) == 1
