@@ -77,7 +77,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--all-indexes", is_flag=True,
               help="Build spatial and full-text indexes, too, which MySQL itself gets wrong after a kill.")  # fmt: skip
 @click.option("--all-cuts", is_flag=True,
-              help="Leave half of a page without its copy, too, which MySQL itself does not survive with O_DIRECT.")  # fmt: skip
+              help="Leave half of a page, too, where MySQL itself does not repair it.")  # fmt: skip
 @click.option("--allow-missing", is_flag=True, help="Run without a stock server or without innochecksum.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the counts.")
 @click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
