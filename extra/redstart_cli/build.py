@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Configuring and building a preset from build/source into build/<preset>."""
+"""Configuring and building a preset from build/source into build/<preset>, or of MySQL as released beside it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from redstart_cli.layout import Layout
 from redstart_cli.locks import exclusive
 from redstart_cli.process import Tail, run_logged, tied
 from redstart_cli.source import ensure_source, space_needed
+from redstart_cli.upstream import pristine
 
 # What `up` and `sql` need, and the tools an administrator expects beside the server.
 SERVER_TARGETS = (
@@ -39,6 +40,13 @@ _COMPILER_BYTES = 1_500_000_000
 _FAILURE_LINES = 60
 
 
+def tree_name(preset: str, is_pristine: bool) -> str:
+    """Name of the build tree; that of MySQL as released is `pristine`, or `pristine-debug` and so on."""
+    if not is_pristine:
+        return preset
+    return "pristine" if preset == "release" else f"pristine-{preset}"
+
+
 def lock_path(layout: Layout) -> Path:
     """Held while build/upstream, build/source or a build tree changes."""
     return layout.build / "lock"
@@ -50,52 +58,53 @@ def _jobs() -> int:
     return max(1, min(cores, memory // _COMPILER_BYTES))
 
 
-def _check_build_space(layout: Layout, preset: str, version: str | None, checkout: Path | None) -> None:
+def _check_build_space(layout: Layout, preset: str, tree: str, version: str | None, checkout: Path | None) -> None:
     """Everything that this build will still take, before its first step."""
     needs = space_needed(layout, version, checkout)
-    if not (layout.preset(preset) / "configured").is_file():
-        needs.append(Need(layout.build, PRESET_BYTES[preset], f"build tree {preset}"))
+    if not (layout.preset(tree) / "configured").is_file():
+        needs.append(Need(layout.build, PRESET_BYTES[preset], f"build tree {tree}"))
     check_space(needs)
 
 
-def _configure_command(layout: Layout, preset: str) -> list[str]:
+def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> list[str]:
+    is_pristine = tree != preset
     return [
         "cmake",
         "--fresh",
         "-G",
         "Ninja",
         "-S",
-        str(layout.source),
+        str(source),
         "-B",
-        str(layout.preset(preset)),
+        str(layout.preset(tree)),
         "-C",
         str(layout.repo / "cmake/options.cmake"),
         *PRESET_OPTIONS[preset],
+        *(["-DREDSTART_PRISTINE=ON"] if is_pristine else []),
     ]
 
 
-def _configure(layout: Layout, preset: str, log: Path) -> None:
+def _configure(layout: Layout, command: list[str], tree: str, log: Path) -> None:
     """Run cmake if its options changed or it never finished.
 
     Changes of cmake files that the configuration includes are seen by ninja itself.
     """
-    command = _configure_command(layout, preset)
     options = (layout.repo / "cmake/options.cmake").read_bytes()
     wanted = hashlib.sha256(options + "\0".join(command).encode()).hexdigest()
-    stamp = layout.preset(preset) / "configured"
+    stamp = layout.preset(tree) / "configured"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return
     stamp.unlink(missing_ok=True)
-    layout.preset(preset).mkdir(parents=True, exist_ok=True)
-    say(f"configuring {preset} (log: {log})")
+    layout.preset(tree).mkdir(parents=True, exist_ok=True)
+    say(f"configuring {tree} (log: {log})")
     tail = Tail(30)
     if run_logged(command, log, tail.add) != 0:
         raise RedstartError(f"cmake failed; its last lines:\n{tail.text()}\nThe whole log is {log}")
     stamp.write_text(wanted, encoding="utf-8")
 
 
-def _compile(layout: Layout, preset: str, targets: Sequence[str], log: Path, jobs: int) -> None:
-    command = ["ninja", "-C", str(layout.preset(preset)), "-j", str(jobs)]
+def _compile(layout: Layout, tree: str, targets: Sequence[str], log: Path, jobs: int) -> None:
+    command = ["ninja", "-C", str(layout.preset(tree)), "-j", str(jobs)]
     environment = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
     tail = Tail(30)
     # Runs cmake again if a file of the configuration changed, so that the plan below is the real one.
@@ -109,7 +118,7 @@ def _compile(layout: Layout, preset: str, targets: Sequence[str], log: Path, job
     total = ninja.planned_cost(dry.stdout)
     failure: list[str] = []
     done = 0.0
-    with Meter(f"building {preset}", total) as meter:
+    with Meter(f"building {tree}", total) as meter:
 
         def on_line(line: str) -> None:
             nonlocal done
@@ -124,7 +133,7 @@ def _compile(layout: Layout, preset: str, targets: Sequence[str], log: Path, job
         if code != 0:
             raise RedstartError("the build failed:\n" + "\n".join(failure) + f"\nThe whole log is {log}")
         if meter.elapsed_sec > 10:
-            say(f"built {preset} in {duration(meter.elapsed_sec)}")
+            say(f"built {tree} in {duration(meter.elapsed_sec)}")
 
 
 def build(
@@ -134,18 +143,22 @@ def build(
     version: str | None = None,
     checkout: Path | None = None,
     jobs: int | None = None,
+    is_pristine: bool = False,
 ) -> str:
     """Bring build/<preset> up to date; returns the upstream version it is built from.
 
-    A killed call leaves trees from which the next one goes on. With no targets, only configures.
+    A killed call leaves trees from which the next one goes on. With no targets, only configures. With `is_pristine`
+    the same of MySQL without Redstart's files and edits, with the same options, in a build tree of its own.
     """
+    tree = tree_name(preset, is_pristine)
     with exclusive(lock_path(layout), str(layout.build)):
-        _check_build_space(layout, preset, version, checkout)
-        upstream = ensure_source(layout, version, checkout)
-        log = layout.build / f"{preset}.log"
+        _check_build_space(layout, preset, tree, version, checkout)
+        upstream = (pristine if is_pristine else ensure_source)(layout, version, checkout)
+        log = layout.build / f"{tree}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
-        _configure(layout, preset, log)
+        source = upstream.tree if is_pristine else layout.source
+        _configure(layout, _configure_command(layout, preset, tree, source), tree, log)
         if targets:
-            _compile(layout, preset, targets, log, jobs or _jobs())
+            _compile(layout, tree, targets, log, jobs or _jobs())
         return upstream.version

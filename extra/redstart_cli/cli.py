@@ -75,20 +75,23 @@ def source_command(check: str | None, version: str | None, checkout: Path | None
 @click.option("--target", "targets", multiple=True, help="What to build; default: the server and its clients.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Compilers at a time; default: one per core.")
 @click.option("--configure-only", is_flag=True, help="Stop before building.")
+@click.option("--pristine", is_flag=True,
+              help="MySQL as released, with the same options, into build/pristine: to compare with.")  # fmt: skip
 @_upstream_options
 def build(
     preset: str,
     targets: tuple[str, ...],
     jobs: int | None,
     configure_only: bool,
+    pristine: bool,
     version: str | None,
     checkout: Path | None,
 ) -> None:
     """Build a preset: release, debug or asan (build/PRESET)."""
     layout = this_layout()
     wanted = () if configure_only else targets or builds.SERVER_TARGETS
-    builds.build(layout, preset, wanted, version, checkout, jobs)
-    say(f"{layout.preset(preset)} is up to date")
+    builds.build(layout, preset, wanted, version, checkout, jobs, pristine)
+    say(f"{layout.preset(builds.tree_name(preset, pristine))} is up to date")
 
 
 @cli.command()

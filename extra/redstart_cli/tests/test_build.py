@@ -16,7 +16,7 @@ from redstart_cli.tests.conftest import Program
 from redstart_cli.upstream import Upstream
 
 CMAKE = """#!/bin/sh
-echo cmake >>"$CALLS"
+echo "cmake $*" >>"$CALLS"
 [ -z "$CMAKE_FAILS" ] || { echo "CMake Error: no compiler"; exit 1; }
 """
 NINJA = """#!/bin/sh
@@ -65,6 +65,26 @@ def test_configures_only_when_options_change(layout: Layout, calls: Path) -> Non
 def test_configure_only(layout: Layout, calls: Path) -> None:
     builds.build(layout, "debug", targets=())
     assert read(calls) == ["cmake"]
+
+
+def test_mysql_as_released_has_a_tree_of_its_own(layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Upstream:
+        raise AssertionError("the edits are not for this tree")
+
+    builds.build(layout, "release", targets=())
+    monkeypatch.setattr(builds, "ensure_source", refuse)
+    monkeypatch.setattr(builds, "pristine", lambda *_: Upstream("9.7.4", layout.upstream / "9.7.4"))
+    calls.unlink()
+    assert builds.build(layout, "release", targets=(), is_pristine=True) == "9.7.4"
+    assert builds.build(layout, "debug", targets=(), is_pristine=True) == "9.7.4"
+    for line, tree in zip(calls.read_text().splitlines(), ("pristine", "pristine-debug"), strict=True):
+        assert f"-S {layout.upstream / '9.7.4'} -B {layout.build / tree} " in line
+        assert line.endswith("-DREDSTART_PRISTINE=ON")
+    assert (layout.build / "pristine/configured").is_file()
+    calls.unlink()
+    monkeypatch.setattr(builds, "ensure_source", lambda *_: Upstream("9.7.4", layout.upstream / "9.7.4"))
+    builds.build(layout, "release", targets=())
+    assert read(calls) == []
 
 
 def test_failed_configuration_shows_its_end_and_is_repeated(

@@ -41,7 +41,9 @@ def test_build(seen: dict[str, Any]) -> None:
     assert call("build").exit_code == 0
     assert seen["build"][:2] == ("release", builds.SERVER_TARGETS)
     call("build", "debug", "--target", "mysqld", "--jobs", "3")
-    assert seen["build"] == ("debug", ("mysqld",), None, None, 3)
+    assert seen["build"] == ("debug", ("mysqld",), None, None, 3, False)
+    call("build", "--pristine")
+    assert seen["build"] == ("release", builds.SERVER_TARGETS, None, None, None, True)
     call("build", "asan", "--configure-only")
     assert seen["build"][:2] == ("asan", ())
     assert call("build", "fast").exit_code == 2
