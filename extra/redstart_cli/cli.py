@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from redstart_cli import build as builds
-from redstart_cli import archive
+from redstart_cli import archive, clone
 from redstart_cli import patches as contributions
 from redstart_cli import package as packages
 from redstart_cli import nightly, server, source, testing
@@ -44,7 +44,15 @@ def _upstream_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--upstream", "version", metavar="VERSION", help="A release of cmake/upstream.json.")(command)
 
 
+def _show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        say(clone.version(this_layout()))
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version,
+              help="MySQL's release and the commit of this clone.")  # fmt: skip
 def cli() -> None:
     """Redstart: a fork of MySQL as an overlay over the upstream source."""
 
@@ -68,6 +76,35 @@ def source_command(check: str | None, version: str | None, checkout: Path | None
             return
         upstream = source.ensure_source(layout, version, checkout)
     say(f"{layout.source} is MySQL {upstream.version} with Redstart's edits")
+
+
+@cli.command()
+@click.argument("paths", metavar="[FILE]...", nargs=-1)
+@_upstream_options
+def diff(paths: tuple[str, ...], version: str | None, checkout: Path | None) -> None:
+    """Show what Redstart changes in MySQL's source: all edited files, or FILE.
+
+    FILE is a path in MySQL's tree, a folder of it or the end of a path: diff fil0fil.cc. Redstart's own files are
+    shown if they are named.
+    """
+    layout = this_layout()
+    with exclusive(builds.lock_path(layout), str(layout.build)):
+        upstream = source.ensure_source(layout, version, checkout)
+        clone.diff(layout, upstream.tree, paths)
+
+
+@cli.command()
+def status() -> None:
+    """Say what this clone has built, how large it is and what runs."""
+    clone.status(this_layout())
+
+
+@cli.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All but the data directory of `up`.")
+def clean(names: tuple[str, ...], everything: bool) -> None:
+    """Remove folders of build/; without a name show them and their sizes."""
+    clone.clean(this_layout(), names, everything)
 
 
 @cli.command()

@@ -42,6 +42,21 @@ def _read_stamp(layout: Layout) -> dict[str, str]:
     return stamp if isinstance(stamp, dict) else {}
 
 
+def made_of(layout: Layout) -> str:
+    """The version that build/source was made from; empty if there is none."""
+    return str(_read_stamp(layout).get("version", ""))
+
+
+def is_current(layout: Layout) -> bool:
+    """Whether no file of the clone has changed since build/source was made."""
+    return _read_stamp(layout).get("repository") == fingerprint(layout.repo, _NO_INPUT)
+
+
+def manifest_files(layout: Layout) -> list[str]:
+    """Paths in build/source of all files that Redstart has added or edited."""
+    return sorted(json.loads(manifest_path(layout.source).read_text(encoding="utf-8"))["files"])
+
+
 def ensure_source(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Upstream:
     """Bring build/source up to date; does nothing but a quick check when nothing changed.
 

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""What this clone holds: its state, the difference from MySQL's source, and what of build/ can go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from redstart_cli import server
+from redstart_cli.console import RedstartError, say, size
+from redstart_cli.layout import Layout, cache_dir
+from redstart_cli.locks import exclusive
+from redstart_cli.process import tied
+from redstart_cli.source import is_current, made_of, manifest_files
+from redstart_cli.upstream import read_pins
+
+# The data directory of `up`: removed only by its name.
+_DATA = "run"
+# Holds the interpreter that runs this.
+_OURS = "venv"
+_REMOVING = ".removing-"
+
+
+def bytes_below(folder: Path) -> int:
+    """Disk space of a folder, without what else is mounted in it."""
+    total = 0
+    device = folder.lstat().st_dev
+    for path, folders, names in os.walk(folder):
+        for name in (*names, *folders):
+            try:
+                status = os.lstat(os.path.join(path, name))
+            except FileNotFoundError:
+                continue
+            if status.st_dev == device:
+                total += status.st_blocks * 512
+            elif name in folders:
+                folders.remove(name)
+    return total
+
+
+def version(layout: Layout) -> str:
+    """MySQL's release that this clone is for, and the commit of the clone."""
+    release, _ = read_pins(layout.repo)
+    done = subprocess.run(
+        tied(["git", "-C", layout.repo, "describe", "--always", "--dirty", "--abbrev=12"]), capture_output=True, text=True
+    )
+    return f"{release}-redstart" + (f" ({done.stdout.strip()})" if done.returncode == 0 else "")
+
+
+def folders(layout: Layout) -> list[Path]:
+    """What `clean` may remove, in the order of names."""
+    if not layout.build.is_dir():
+        return []
+    found = (path for path in layout.build.iterdir() if path.is_dir() and not path.is_symlink())
+    return sorted(path for path in found if path.name != _OURS and not path.name.startswith("."))
+
+
+def status(layout: Layout) -> None:
+    """Say what is there, how large it is, and what runs."""
+    say(f"clone      {layout.repo}: {version(layout)}")
+    made = made_of(layout)
+    if not made:
+        say("source     not made yet: ./redstart source")
+    else:
+        old = "" if is_current(layout) else "; the clone has changed since, the next build brings it up to date"
+        say(f"source     MySQL {made} with Redstart's edits{old}")
+    for path in folders(layout):
+        mysqld = path / "runtime_output_directory/mysqld"
+        if (path / "build.ninja").is_file():
+            state = "built" if mysqld.is_file() else "not built to the end"
+            say(f"{path.name:<10} {state}, {size(bytes_below(path))}")
+    running = server.read_state(layout)
+    if running is None:
+        say("server     none: ./redstart up")
+    else:
+        say(f"server     process {running.pid} ({running.preset}), port {running.port}, data {running.datadir}")
+    if layout.build.is_dir():
+        say(f"disk       build/ {size(bytes_below(layout.build))}, {size(shutil.disk_usage(layout.build).free)} available")
+    if cache_dir().is_dir():
+        say(f"downloads  {cache_dir()} {size(bytes_below(cache_dir()))}, shared by all clones")
+
+
+def clean(layout: Layout, names: Sequence[str], everything: bool) -> None:
+    """Remove folders of build/; without a name show them.
+
+    RedstartError if one is not there or in use; nothing was removed then.
+    """
+    there = {path.name: path for path in folders(layout)}
+    if not names and not everything:
+        for name, path in there.items():
+            say(f"{name:<12} {size(bytes_below(path))}" + (", the data directory of `up`" if name == _DATA else ""))
+        say("remove with: ./redstart clean NAME..., or --all for all but the data directory")
+        return
+    wanted = list(dict.fromkeys([*names, *([name for name in there if name != _DATA] if everything else [])]))
+    if unknown := [name for name in wanted if name not in there]:
+        raise RedstartError(f"no folder {', '.join(unknown)} in {layout.build}; there are: {', '.join(there) or 'none'}")
+    with ExitStack() as locks:
+        # Who builds, tests or measures holds one of these.
+        for lock in sorted({layout.build / "lock", *layout.build.glob("*.lock")}):
+            locks.enter_context(exclusive(lock, str(layout.build)))
+        _check_unused(layout, [there[name] for name in wanted])
+        if "source" in wanted:
+            layout.source_stamp.unlink(missing_ok=True)
+        for left in layout.build.glob(f"{_REMOVING}*"):
+            shutil.rmtree(left)
+        for name in wanted:
+            count = bytes_below(there[name])
+            # What is removed in part must not be taken for the whole.
+            gone = layout.build / f"{_REMOVING}{name}"
+            there[name].rename(gone)
+            shutil.rmtree(gone)
+            say(f"removed {there[name]}, {size(count)}")
+
+
+def _check_unused(layout: Layout, paths: Sequence[Path]) -> None:
+    mounts = [Path(line.split()[1].replace("\\040", " ")) for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+    running = server.read_state(layout)
+    for path in paths:
+        if mounted := [mount for mount in mounts if mount.is_relative_to(path.resolve())]:
+            raise RedstartError(f"{mounted[0]} is mounted; unmount it first")
+        uses = {} if running is None else {layout.preset(running.preset): "runs from", Path(running.datadir): "has its data in"}
+        for place, how in uses.items():
+            if running is not None and place.resolve().is_relative_to(path.resolve()):
+                raise RedstartError(f"server {running.pid} {how} {path}: ./redstart down stops it")
+
+
+def diff(layout: Layout, upstream: Path, paths: Sequence[str]) -> None:
+    """Show how files of build/source differ from MySQL's: those named, or all that are edited.
+
+    A name may be a path in MySQL's tree, a folder of it, or the end of a path. RedstartError if nothing matches.
+    """
+    files = [name for name in manifest_files(layout) if (upstream / name).is_file()]
+    for path in paths:
+        wanted = path.strip("/")
+        if not any(_matches(name, wanted) for name in manifest_files(layout)):
+            raise RedstartError(f"no file of Redstart's tree is or ends in {path}")
+    if paths:
+        files = [name for name in manifest_files(layout) if any(_matches(name, path.strip("/")) for path in paths)]
+    color = "always" if sys.stdout.isatty() else "never"
+    sys.stdout.flush()
+    for name in sorted(files):
+        old = upstream / name if (upstream / name).is_file() else Path("/dev/null")
+        command = ["git", "--no-pager", "diff", "--no-index", f"--color={color}", "--", old, layout.source / name]
+        done = subprocess.run(tied(command), capture_output=True)
+        if done.returncode not in (0, 1):
+            raise RedstartError(f"git diff failed: {done.stderr.decode('utf-8', 'replace').strip()}")
+        text = done.stdout.replace(f"{upstream}/".encode(), b"/").replace(f"{layout.source}/".encode(), b"/")
+        sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+def _matches(name: str, wanted: str) -> bool:
+    return name == wanted or name.startswith(f"{wanted}/") or name.endswith(f"/{wanted}")
