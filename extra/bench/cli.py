@@ -17,7 +17,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from bench import latency, report, results
+from bench import latency, picture, report, results
 from bench.context import Context
 from bench.errors import BenchError, Unavailable
 from bench.experiments import ddl, fileio, first_use, oltp, startup, undo
@@ -389,14 +389,20 @@ def _write_reports(
                 type=click.Path(path_type=Path, exists=True, dir_okay=False))  # fmt: skip
 @_file("--markdown", "markdown_path", "Write the tables to this file.")
 @_file("--html", "html_path", "Write a report with plots to this file.")
+@click.option("--picture", "picture_folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write the picture of the README to this folder, for light and dark pages.")  # fmt: skip
 def report_command(
-    files: tuple[Path, ...], markdown_path: Path | None, html_path: Path | None
+    files: tuple[Path, ...], markdown_path: Path | None, html_path: Path | None, picture_folder: Path | None
 ) -> None:
     """Makes one report from the JSON files of several calls."""
     with _errors():
-        if markdown_path is None and html_path is None:
-            raise BenchError("say where to write: --markdown FILE or --html FILE")
-        _write_reports([results.load(path) for path in files], markdown_path, html_path)
+        if markdown_path is None and html_path is None and picture_folder is None:
+            raise BenchError("say where to write: --markdown FILE, --html FILE or --picture DIR")
+        documents = [results.load(path) for path in files]
+        _write_reports(documents, markdown_path, html_path)
+        if picture_folder is not None:
+            for path in picture.write(documents, picture_folder):
+                click.echo(path)
 
 
 @main.command("clean")

@@ -65,7 +65,8 @@ def _color(name: str, names: Sequence[str], place: int) -> str:
     return PALETTE[(names.index(name) if name in names else place) % len(PALETTE)]
 
 
-def _svg(figure: Figure) -> str:
+def as_svg(figure: Figure) -> str:
+    """The text of a figure, the same for the same figure."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     text = buffer.getvalue()
@@ -94,7 +95,7 @@ def _bars(labels: Sequence[str], values: Sequence[Summary], unit: str) -> str:
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, most * 1.12)
     axes.set_xlabel(unit)
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def _lines(
@@ -120,7 +121,7 @@ def _lines(
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.legend(frameon=False, bbox_to_anchor=(1.01, 1), loc="upper left")
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def _stack(rows: dict[str, dict[str, float]], unit: str) -> str:
@@ -138,7 +139,7 @@ def _stack(rows: dict[str, dict[str, float]], unit: str) -> str:
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(unit)
     axes.legend(frameon=False, ncols=len(names), loc="lower left", bbox_to_anchor=(0, 1.0))
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def _select(documents: Sequence[Document], experiment: str) -> dict[tuple[str, str], list[Run]]:
