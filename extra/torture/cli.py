@@ -44,6 +44,8 @@ WORK_BYTES = 6_000_000_000
 LEAST_SEC = 20.0
 # Disks whose file system cannot be mounted, of a hundred; more are a failure of the rig.
 MAX_UNMOUNTABLE_PERCENT = 5
+# Disks on which stock does not start either, of a hundred; more are no coincidence.
+MAX_UNREPAIRED_PERCENT = 5
 # Fewer disks say nothing about their share.
 MANY_DISKS = 20
 # With so many starts that have the map ON, one must have used it; with so many turns each server must have had one.
@@ -77,7 +79,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--all-indexes", is_flag=True,
               help="Build spatial and full-text indexes, too, which MySQL itself gets wrong after a kill.")  # fmt: skip
 @click.option("--all-cuts", is_flag=True,
-              help="Leave half of a page, too, where MySQL itself does not repair it.")  # fmt: skip
+              help="Leave half of a page whose copy is not flushed, too, which MySQL does not survive with O_DIRECT.")  # fmt: skip
 @click.option("--allow-missing", is_flag=True, help="Run without a stock server or without innochecksum.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the counts.")
 @click.option("--again", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -240,6 +242,7 @@ def _details(counts: Counts) -> str:
         f"asked: {turns}; {counts.imported} imports;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
         f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it;"
+        f" {counts.unrepaired} torn pages not repaired by stock either;"
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
@@ -264,6 +267,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "replicated": counts.replicated,
         "uncompared": counts.uncompared,
         "unmountable": counts.unmountable,
+        "unrepaired": counts.unrepaired,
         "kept_whole": counts.kept_whole,
         "known": counts.known,
         "page_kib": {str(size): lives for size, lives in sorted(counts.page_kib.items())},
@@ -305,6 +309,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     disks = counts.power_cuts + counts.unmountable
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")
+    if disks >= MANY_DISKS and 100 * counts.unrepaired > MAX_UNREPAIRED_PERCENT * disks + 100:
+        problems.append(f"on {counts.unrepaired} of {disks} disks a torn page was not repaired")
     if rig.innochecksum and not counts.pages_checked:
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:

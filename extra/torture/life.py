@@ -60,6 +60,8 @@ class Counts:
     # Those that could not be: see Verdict.known.
     uncompared: int = 0
     unmountable: int = 0
+    # Disks on which neither the subject nor stock starts, because of a torn page.
+    unrepaired: int = 0
     # Power cuts with a page as a whole of which there would have been a part.
     kept_whole: int = 0
     # What MySQL itself does wrong: see binlog.py.
@@ -117,7 +119,7 @@ class Rig:
     first_replica: int = 0
     # innodb_page_size of those lives that have not the usual one.
     other_page_kib: int = 8
-    # Power cuts that leave half of a page and no copy of it, too: see writelog.py.
+    # Power cuts that leave half of a page whose copy is not flushed, too: see writelog.py.
     all_cuts: bool = False
 
     def binary(self, r: random.Random) -> Binary:

@@ -31,11 +31,6 @@ _SUPER = struct.Struct("<QQQI")
 _ENTRY = struct.Struct("<QQQQ")
 # Writes in this proportion are torn if a cut tears at all.
 TORN_SHARE = 0.3
-# Where a page has its number, its type and the ID of its tablespace, and some of their values.
-_PAGE_AT, _TYPE_AT, _SPACE_AT = 4, 24, 34
-_TRX_SYS, _FSP_HDR, _ENCRYPTED = 7, 8, 15
-# IDs of undo tablespaces are not less.
-_LEAST_UNDO = 0xFC000000
 
 
 class BadLog(Exception):
@@ -99,7 +94,7 @@ class Cut:
     limit: int
     later: dict[int, list[int]] = field(default_factory=dict)
     manner: str = ""
-    # Whether a page would have been there in part that MySQL does not repair.
+    # Whether a page would have been there in part whose copy is not flushed.
     kept_whole: bool = False
 
 
@@ -163,40 +158,13 @@ def find_copies(log: Path, entries: list[Entry], flush: int) -> Copies:
     return copies
 
 
-def find_headers(log: Path, entries: list[Entry], flush: int) -> set[int]:
-    """Which writes after a flush hold a page that MySQL does not repair although it has a copy.
-
-    These are page 5 of the system tablespace, which is read before the copies are; page 0 of a file, whose ID MySQL has to
-    guess from other pages before it looks for a copy; and encrypted pages of undo tablespaces, whose key is not known yet.
-    """
-    found = set()
-    with log.open("rb") as source:
-        for number in writes_after(entries, flush):
-            entry = entries[number]
-            data = os.pread(source.fileno(), entry.sectors * SECTOR_BYTES, entry.begin + SECTOR_BYTES)
-            if any(_is_header(data, at * SECTOR_BYTES) for at in range(entry.sectors)):
-                found.add(number)
-    return found
-
-
-def _is_header(data: bytes, at: int) -> bool:
-    (page,) = struct.unpack_from(">I", data, at + _PAGE_AT)
-    kind, space = (struct.unpack_from(what, data, at + where)[0] for what, where in ((">H", _TYPE_AT), (">I", _SPACE_AT)))
-    if kind == _TRX_SYS:
-        return (space, page) == (0, 5)
-    if kind == _FSP_HDR:
-        return page == 0
-    return kind == _ENCRYPTED and space >= _LEAST_UNDO
-
-
-def find_atoms(log: Path, entries: list[Entry], flush: int, is_direct: bool, page_bytes: int = PAGE_BYTES) -> Atoms:
-    """Writes after a flush that MySQL does not survive in part; with `is_direct` those whose copy is not flushed, too."""
-    found = [[number] for number in sorted(find_headers(log, entries, flush))]
-    pages = sorted(find_copies(log, entries, flush)) if is_direct else []
+def find_atoms(log: Path, entries: list[Entry], flush: int, page_bytes: int = PAGE_BYTES) -> Atoms:
+    """Writes after a flush that hold pages whose copies are not flushed yet."""
+    pages = sorted(find_copies(log, entries, flush))
     # If one of them is no whole pages, a page may be several writes.
     if any(entries[number].sectors * SECTOR_BYTES % page_bytes for number in pages):
-        return [*found, pages]
-    return [*found, *([number] for number in pages)]
+        return [pages]
+    return [[number] for number in pages]
 
 
 def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, atoms: Atoms) -> Cut:
@@ -227,7 +195,7 @@ def choose_cut(entries: list[Entry], flush: int, end: int, r: random.Random, ato
 
 
 def choose_half(entries: list[Entry], flush: int, end: int, r: random.Random, atoms: Atoms) -> Cut:
-    """A power cut that choose_cut() leaves out: half of one write is there, and nothing else."""
+    """A power cut that choose_cut() leaves out: half of one write of `atoms` is there, and nothing else."""
     number = r.choice(sorted({number for atom in atoms for number in atom}))
     sectors = list(range(r.randrange(2), entries[number].sectors, 2))
     return Cut(flush, _limit(entries, flush, end), {number: sectors}, "half of one, torn at 512")

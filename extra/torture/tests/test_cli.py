@@ -51,6 +51,7 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"checked_in": Counter(kill=3, fault=3)}, "power: no commit was checked"),
         ({"power_cuts": 17, "unmountable": 3}, "3 of 20 disks"),
         ({"power_cuts": 0, "unmountable": 5}, "there was no power cut"),
+        ({"power_cuts": 20, "unrepaired": 3}, "on 3 of 20 disks a torn page"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": 0}, "none of 20 starts"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),

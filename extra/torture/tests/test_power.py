@@ -41,6 +41,55 @@ def test_a_disk_that_no_server_has_seen_is_no_power_cut(
     assert seen == ((1, 0, 5) if can_mount else (0, 1, 0))
 
 
+HEADER = "off ended with 2 at its start: T 1 [ERROR] [MY-015090] [InnoDB] [FATAL] Tablespace '35' mentioned in the redo log"
+SYSTEM = "ours ended with 2 at its start: T 1 [ERROR] [MY-011906] [InnoDB] Database page corruption of page [page id: space=0, page number=5]."
+
+
+@pytest.mark.parametrize(
+    ("verdict", "stock_says", "has_stock", "is_excused"),
+    [
+        (Verdict(wrong=[HEADER]), HEADER.replace("off", "stock"), True, True),
+        (Verdict(wrong=[SYSTEM]), SYSTEM, True, True),
+        (Verdict(wrong=[HEADER]), "", True, False),
+        (Verdict(wrong=[HEADER]), SYSTEM, True, False),
+        (Verdict(wrong=[HEADER]), HEADER, False, False),
+        (Verdict(wrong=[HEADER, "more"]), HEADER, True, False),
+        (Verdict(wrong=[HEADER], lost=["a step"]), HEADER, True, False),
+        (Verdict(wrong=["CHECK TABLE: [MY-015090]"]), HEADER, True, False),
+        (Verdict(wrong=[SYSTEM.replace("number=5", "number=6")]), SYSTEM, True, False),
+        (Verdict(lost=["a step"]), HEADER, True, False),
+        (Verdict(checked=3), HEADER, True, False),
+    ],
+)
+def test_a_torn_page_is_excused_only_if_stock_does_not_repair_it_either(
+    verdict: Verdict, stock_says: str, has_stock: bool, is_excused: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Stock:
+        def __init__(self, binary: Binary, _: object) -> None:
+            assert binary.name == "stock"
+
+        def wait_ready(self) -> str:
+            return stock_says
+
+        def kill(self) -> None:
+            made.append("killed")
+
+    made: list[str] = []
+    monkeypatch.setattr(power.stack, "mounted", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(power, "Server", Stock)
+    names = ("ours", "stock") if has_stock else ("ours",)
+    rig = Rig({name: Binary(name, []) for name in names}, "ours", tmp_path, [])
+    life = PowerLife(rig, 1, "ext4")
+
+    def make(image: Path) -> None:
+        made.append("disk")
+        image.touch()
+
+    assert life._is_unrepaired(verdict, make) == is_excused
+    assert rig.counts.unrepaired == is_excused
+    assert made in ([], ["disk", "killed"]) and (made or not is_excused)
+
+
 def test_the_map_is_not_flushed_in_some_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(power.preload, "dropping", lambda _, kinds: {"TORTURE_DROP": kinds})
     rig = Rig({}, "ours", tmp_path, [])

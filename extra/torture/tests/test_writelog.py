@@ -9,7 +9,7 @@ import pytest
 
 from torture.writelog import (
     DISCARD, FLUSH, FUA, MAGIC, SECTOR_BYTES, BadLog, Cut, Entry, build_disk, choose_cut,
-    choose_half, find_atoms, find_copies, find_headers, flushes, flushes_within, read_entries, torn,
+    choose_half, find_atoms, find_copies, flushes, flushes_within, read_entries, torn,
 )  # fmt: skip
 
 
@@ -144,9 +144,8 @@ def test_copies_are_found_between_two_flushes(tmp_path: Path) -> None:
 
 def test_a_cut_leaves_a_page_whose_copy_is_not_flushed_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     entries = copied(tmp_path)
-    atoms = find_atoms(tmp_path / "log", entries, 1, is_direct=True, page_bytes=1024)
+    atoms = find_atoms(tmp_path / "log", entries, 1, page_bytes=1024)
     assert atoms == [[3], [4], [8]]
-    assert find_atoms(tmp_path / "log", entries, 1, is_direct=False) == []
     seen, torn_others, kept = set(), 0, 0
     for seed in range(300):
         cut = choose_cut(entries, 1, 0, random.Random(seed), atoms)
@@ -169,7 +168,7 @@ def test_a_page_of_several_writes_is_there_as_a_whole_or_not_at_all(tmp_path: Pa
     requests = [(0, b"", FLUSH), (100, copy, 0), (200, copy[:512], 0), (300, copy[512:], 0), (500, page(5), 0),
                 (0, b"", FLUSH)]  # fmt: skip
     entries = read_entries(tmp_path / "log", write_log(tmp_path / "log", requests))
-    atoms = find_atoms(tmp_path / "log", entries, 0, is_direct=True)
+    atoms = find_atoms(tmp_path / "log", entries, 0)
     assert atoms == [[2, 3]]
     seen = set()
     for seed in range(300):
@@ -178,21 +177,6 @@ def test_a_page_of_several_writes_is_there_as_a_whole_or_not_at_all(tmp_path: Pa
         assert sizes in ((0, 0), (entries[2].sectors, entries[3].sectors))
         seen.add((sizes[0] > 0, len(later.get(1, ())) == entries[1].sectors))
     assert len(seen) == 4
-
-
-@pytest.mark.parametrize(
-    ("number", "kind", "space", "expected"),
-    [
-        (5, 7, 0, True), (5, 7, 3, False), (0, 8, 0, True), (0, 8, 0xFFFFFFEF, True), (1, 8, 4, False),
-        (9, 15, 0xFFFFFE70, True), (9, 15, 4, False), (9, 2, 0xFFFFFE70, False), (3, 17855, 4, False),
-    ],
-)  # fmt: skip
-def test_pages_that_mysql_does_not_repair(number: int, kind: int, space: int, expected: bool, tmp_path: Path) -> None:
-    header = struct.pack(">4xI16xH8xI", number, kind, space).ljust(1024, b"x")
-    requests = [(0, b"", FLUSH), (7, page(1) + header, 0), (0, b"", FLUSH), (7, header, 0)]
-    entries = read_entries(tmp_path / "log", write_log(tmp_path / "log", requests))
-    assert find_headers(tmp_path / "log", entries, 0) == ({1} if expected else set())
-    assert find_atoms(tmp_path / "log", entries, 2, is_direct=False) == ([[3]] if expected else [])
 
 
 def test_the_copy_of_a_compressed_page_is_known_by_its_header(tmp_path: Path) -> None:
@@ -207,11 +191,11 @@ def test_the_copy_of_a_compressed_page_is_known_by_its_header(tmp_path: Path) ->
 
 def test_all_cuts_leave_half_of_one_page(tmp_path: Path) -> None:
     entries = copied(tmp_path)
-    atoms = find_atoms(tmp_path / "log", entries, 1, is_direct=True)
+    atoms = find_atoms(tmp_path / "log", entries, 1)
     for seed in range(50):
         cut = choose_half(entries, 1, 0, random.Random(seed), atoms)
         ((number, sectors),) = cut.later.items()
-        assert [number] in atoms or number in atoms[0]
+        assert number in (3, 4, 8)  # not the copy
         assert cut.limit == entries[9].end
         assert 2 * len(sectors) == entries[number].sectors
 
