@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -120,6 +122,8 @@ def create_table(client: int, name: str, variant: str) -> str:
     return f"CREATE TABLE c{client}.{name} ({columns}) COMMENT='{variant}' {first}{tail}"
 
 
+# How long purge may take to see an import, and how often it is asked.
+PURGE_WAIT_SEC, PURGE_POLL_SEC = 60, 0.05
 # Among statements: take a copy of the files of the table, give them back, remove what a crash has left of that.
 TAKE, GIVE, REMOVE = "-- take", "-- give", "-- remove"
 # What FLUSH TABLES FOR EXPORT leaves of a table.
@@ -488,7 +492,9 @@ class Client(threading.Thread):
                 if self._do(step):
                     state.apply(step)
                     self.acknowledged += not step.is_undone
-                    self.imported += step.ops[0][0] == "import" if step.ops else 0
+                    if step.ops and step.ops[0][0] == "import":
+                        self.imported += 1
+                        self._wait_for_purge()
                 else:
                     self.refused += 1
         except (pymysql.err.MySQLError, OSError) as problem:
@@ -501,6 +507,23 @@ class Client(threading.Thread):
                 connection.close()
             except (pymysql.err.MySQLError, OSError):
                 pass
+
+    def _wait_for_purge(self) -> None:
+        """Wait until purge has seen all that is committed.
+
+        Rows of an imported table say that their undo is at address 0. MySQL reads it, and dies, if a change of such a row
+        is rolled back before that.
+        """
+        end = time.monotonic() + PURGE_WAIT_SEC
+        wanted = None
+        while not self._book.stop.wait(PURGE_POLL_SEC):
+            self._cursor.execute("SHOW ENGINE INNODB STATUS")
+            counter, purged = purge_position(self._cursor.fetchone()[2])
+            wanted = wanted or counter
+            if purged >= wanted:
+                return
+            if time.monotonic() > end:
+                raise Defect(f"purge has not reached transaction {wanted} in {PURGE_WAIT_SEC} s; it is at {purged}")
 
     def _is_expected(self, problem: BaseException) -> bool:
         """Whether an error ends a client and is no defect; what it was doing may or may not have been done."""
@@ -584,6 +607,15 @@ class Client(threading.Thread):
             if code_of(problem) not in XA_ENDED:
                 raise
         self._cursor.execute(f"XA ROLLBACK '{name}'")
+
+
+def purge_position(status: str) -> tuple[int, int]:
+    """From SHOW ENGINE INNODB STATUS: the next transaction, and the first that purge has not seen."""
+    numbers = [re.search(words + r" (\d+)", status) for words in ("Trx id counter", "Purge done for trx's n:o <")]
+    if None in numbers:
+        raise Defect("SHOW ENGINE INNODB STATUS does not say how far purge is")
+    counter, purged = (int(found[1]) for found in numbers if found)
+    return counter, purged
 
 
 def code_of(problem: BaseException) -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Defect, Planner, discarded_files
+from torture import load
+from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Defect, Planner, discarded_files, purge_position
 from torture.oracle import History, Journal, State, Step, Table
 
 
@@ -82,3 +83,46 @@ def test_files_that_cannot_be_copied_are_a_defect_unless_the_server_ends(tmp_pat
         client_of(tmp_path)._run(step)
     with pytest.raises(FileNotFoundError):
         client_of(tmp_path, is_ending=True)._run(step)
+
+
+STATUS = "Trx id counter {}\nPurge done for trx's n:o < {} undo n:o < 0 state: running but idle\n"
+
+
+class Purging:
+    """A cursor of a server whose purge is some transactions further each time it is asked."""
+
+    def __init__(self, behind: int, step: int) -> None:
+        self.asked = 0
+        self._behind, self._step = behind, step
+
+    def execute(self, text: str) -> None:
+        assert text == "SHOW ENGINE INNODB STATUS"
+        self.asked += 1
+
+    def fetchone(self) -> tuple[str, str, str]:
+        # Transactions go on.
+        return "InnoDB", "", STATUS.format(1000 + self.asked, 1001 - self._behind + self._step * (self.asked - 1))
+
+
+@pytest.mark.parametrize(("behind", "asked"), [(0, 1), (30, 4), (31, 5)])
+def test_an_imported_table_is_used_when_purge_has_seen_the_import(
+    behind: int, asked: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(load, "PURGE_POLL_SEC", 0)
+    client = client_of(tmp_path)
+    client._cursor = Purging(behind, 10)
+    client._wait_for_purge()
+    assert client._cursor.asked == asked
+
+
+def test_a_purge_that_stands_still_is_a_defect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(load, "PURGE_POLL_SEC", 0)
+    monkeypatch.setattr(load, "PURGE_WAIT_SEC", 0.01)
+    client = client_of(tmp_path)
+    client._cursor = Purging(1, 0)
+    with pytest.raises(Defect, match="has not reached transaction 1001"):
+        client._wait_for_purge()
+    with pytest.raises(Defect, match="does not say"):
+        purge_position("Trx id counter 5")
+    client._book.stop.set()
+    client._wait_for_purge()
