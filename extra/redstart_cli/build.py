@@ -60,7 +60,7 @@ def _jobs() -> int:
 
 def _check_build_space(layout: Layout, preset: str, tree: str, version: str | None, checkout: Path | None) -> None:
     """Everything that this build will still take, before its first step."""
-    needs = space_needed(layout, version, checkout)
+    needs = space_needed(layout, version, checkout, tree != preset)
     if not (layout.preset(tree) / "configured").is_file():
         needs.append(Need(layout.build, PRESET_BYTES[preset], f"build tree {tree}"))
     check_space(needs)

@@ -24,6 +24,8 @@ _DATA = "run"
 # Holds the interpreter that runs this.
 _OURS = "venv"
 _REMOVING = ".removing-"
+# Held by who builds, tests, measures or runs a server of this clone; below build/.
+_LOCKS = ("lock", "run.lock", "package.lock", "test.lock", "nightly.lock", "torture.lock", "fuzz.lock", "bench/lock")
 
 
 def bytes_below(folder: Path) -> int:
@@ -93,28 +95,45 @@ def clean(layout: Layout, names: Sequence[str], everything: bool) -> None:
     there = {path.name: path for path in folders(layout)}
     if not names and not everything:
         for name, path in there.items():
-            say(f"{name:<12} {size(bytes_below(path))}" + (", the data directory of `up`" if name == _DATA else ""))
-        say("remove with: ./redstart clean NAME..., or --all for all but the data directory")
+            say(f"{name:<12} {size(bytes_below(path))}" + ("" if can_be_made_again(path) else ", only by its name: data or evidence"))
+        say("remove with: ./redstart clean NAME..., or --all for all that can be made again")
         return
-    wanted = list(dict.fromkeys([*names, *([name for name in there if name != _DATA] if everything else [])]))
+    wanted = list(dict.fromkeys([*names, *([name for name, path in there.items() if can_be_made_again(path)] if everything else [])]))
     if unknown := [name for name in wanted if name not in there]:
         raise RedstartError(f"no folder {', '.join(unknown)} in {layout.build}; there are: {', '.join(there) or 'none'}")
     with ExitStack() as locks:
-        # Who builds, tests or measures holds one of these.
-        for lock in sorted({layout.build / "lock", *layout.build.glob("*.lock")}):
-            locks.enter_context(exclusive(lock, str(layout.build)))
+        for lock in _LOCKS:
+            if (layout.build / lock).parent.is_dir():
+                locks.enter_context(exclusive(layout.build / lock, str(layout.build)))
         _check_unused(layout, [there[name] for name in wanted])
         if "source" in wanted:
             layout.source_stamp.unlink(missing_ok=True)
-        for left in layout.build.glob(f"{_REMOVING}*"):
-            shutil.rmtree(left)
         for name in wanted:
-            count = bytes_below(there[name])
-            # What is removed in part must not be taken for the whole.
-            gone = layout.build / f"{_REMOVING}{name}"
-            there[name].rename(gone)
-            shutil.rmtree(gone)
-            say(f"removed {there[name]}, {size(count)}")
+            _remove(layout, there[name])
+        for left in layout.build.glob(f"{_REMOVING}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def can_be_made_again(path: Path) -> bool:
+    """Whether a folder of build/ is no data directory, no repository, and no evidence of a failure."""
+    if path.name == _DATA or any((path / name).exists() for name in ("ibdata1", "auto.cnf", ".git")):
+        return False
+    found = path / "found"
+    return not (found.is_dir() and any(found.iterdir()))
+
+
+def _remove(layout: Layout, path: Path) -> None:
+    """Remove a folder; what is removed in part has another name, so that nobody takes it for the whole."""
+    count = bytes_below(path)
+    number = 0
+    while (gone := layout.build / f"{_REMOVING}{path.name}-{number}").exists():
+        number += 1
+    try:
+        path.rename(gone)
+        shutil.rmtree(gone)
+    except OSError as problem:
+        raise RedstartError(f"{path} was not removed as a whole; the rest is in {gone}: {problem}") from problem
+    say(f"removed {path}, {size(count)}")
 
 
 def _check_unused(layout: Layout, paths: Sequence[Path]) -> None:
@@ -145,11 +164,14 @@ def diff(layout: Layout, upstream: Path, paths: Sequence[str]) -> None:
     sys.stdout.flush()
     for name in sorted(files):
         old = upstream / name if (upstream / name).is_file() else Path("/dev/null")
-        command = ["git", "--no-pager", "diff", "--no-index", f"--color={color}", "--", old, layout.source / name]
+        command = [
+            "git", "-c", "core.quotePath=false", "--no-pager", "diff", "--no-index", "--no-ext-diff", "--src-prefix=a/",
+            "--dst-prefix=b/", f"--color={color}", "--", old, layout.source / name,
+        ]  # fmt: skip
         done = subprocess.run(tied(command), capture_output=True)
         if done.returncode not in (0, 1):
             raise RedstartError(f"git diff failed: {done.stderr.decode('utf-8', 'replace').strip()}")
-        text = done.stdout.replace(f"{upstream}/".encode(), b"/").replace(f"{layout.source}/".encode(), b"/")
+        text = done.stdout.replace(str(upstream).encode(), b"").replace(str(layout.source).encode(), b"")
         sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()
 

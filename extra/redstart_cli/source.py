@@ -86,13 +86,15 @@ def ensure_source(layout: Layout, version: str | None = None, checkout: Path | N
     return upstream
 
 
-def space_needed(layout: Layout, version: str | None, checkout: Path | None) -> list[Need]:
-    """Space for the source trees that are still to be made."""
+def space_needed(
+    layout: Layout, version: str | None, checkout: Path | None, is_pristine: bool = False
+) -> list[Need]:
+    """Space for the source trees that are still to be made; with `is_pristine` without the patched one."""
     default, _ = read_pins(layout.repo)
     needs = []
     if checkout is None and not (layout.upstream / (version or default)).is_dir():
         needs.append(Need(layout.build, TREE_BYTES, "upstream source"))
-    if not layout.source.is_dir():
+    if not layout.source.is_dir() and not is_pristine:
         needs.append(Need(layout.build, TREE_BYTES, "patched source"))
     return needs
 

@@ -97,6 +97,10 @@ class Cut:
     # Whether a page would have been there in part whose copy is not flushed.
     kept_whole: bool = False
 
+    def is_torn(self, entries: list[Entry]) -> bool:
+        """Whether a part of a write is there."""
+        return any(0 < len(sectors) < entries[number].sectors for number, sectors in self.later.items())
+
 
 def flushes(entries: list[Entry], low: float, high: float) -> list[int]:
     """Numbers of the flushes that end in [low, high]."""

@@ -68,10 +68,31 @@ def test_what_is_named_is_removed(built: Layout) -> None:
 
 
 def test_all_leaves_the_data_directory(built: Layout) -> None:
+    for name, file in (("mine", "ibdata1"), ("old", "auto.cnf"), ("torture", "found/kill-1"), ("kept", ".git/x")):
+        (built.build / name / file).parent.mkdir(parents=True)
+        (built.build / name / file).touch()
+    (built.build / "fuzz/found").mkdir(parents=True)
     clone.clean(built, [], True)
-    assert left(built) == {"run", "venv"}
-    clone.clean(built, ["run"], False)
-    assert left(built) == {"venv"}
+    assert left(built) == {"run", "venv", "mine", "old", "torture", "kept"}
+    clone.clean(built, ["run", "torture"], False)
+    assert left(built) == {"venv", "mine", "old", "kept"}
+
+
+def test_what_cannot_be_removed_is_said_and_is_in_nobodys_way(built: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = clone.shutil.rmtree
+
+    def refuse(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(clone.shutil, "rmtree", refuse)
+    with pytest.raises(RedstartError, match="debug was not removed as a whole; the rest is in .*removing-debug-0"):
+        clone.clean(built, ["debug"], False)
+    assert "debug" not in left(built)
+    monkeypatch.setattr(clone.shutil, "rmtree", remove)
+    (built.build / "debug").mkdir()
+    clone.clean(built, ["debug"], False)
+    assert left(built) == {"source", "release", "run", "venv"}
 
 
 @pytest.mark.parametrize("name", ["nothing", "venv", "..", "release/file", ""])
@@ -81,8 +102,9 @@ def test_a_name_that_is_not_there_removes_nothing(built: Layout, name: str) -> N
     assert "debug" in left(built)
 
 
-@pytest.mark.parametrize("name", ["lock", "test.lock", "torture.lock"])
+@pytest.mark.parametrize("name", ["lock", "test.lock", "torture.lock", "bench/lock"])
 def test_what_another_call_uses_is_not_removed(built: Layout, name: str) -> None:
+    (built.build / "bench").mkdir()
     with (built.build / name).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(RedstartError, match="in use"):

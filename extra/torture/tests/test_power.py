@@ -45,6 +45,9 @@ HEADER = "off ended with 2 at its start: T 1 [ERROR] [MY-015090] [InnoDB] [FATAL
 SYSTEM = "ours ended with 2 at its start: T 1 [ERROR] [MY-011906] [InnoDB] Database page corruption of page [page id: space=0, page number=5]."
 
 
+TWO_LINES = "ours ended with 2 at its start: [MY-011906] of a page | [MY-011971] [page id: space=0, page number=5] is in the future"
+
+
 @pytest.mark.parametrize(
     ("verdict", "stock_says", "has_stock", "is_excused"),
     [
@@ -52,6 +55,8 @@ SYSTEM = "ours ended with 2 at its start: T 1 [ERROR] [MY-011906] [InnoDB] Datab
         (Verdict(wrong=[SYSTEM]), SYSTEM, True, True),
         (Verdict(wrong=[HEADER]), "", True, False),
         (Verdict(wrong=[HEADER]), SYSTEM, True, False),
+        (Verdict(wrong=[SYSTEM.replace("MY-011906", "MY-011971")]), SYSTEM.replace("MY-011906", "MY-011971"), True, False),
+        (Verdict(wrong=[TWO_LINES]), TWO_LINES, True, False),
         (Verdict(wrong=[HEADER]), HEADER, False, False),
         (Verdict(wrong=[HEADER, "more"]), HEADER, True, False),
         (Verdict(wrong=[HEADER], lost=["a step"]), HEADER, True, False),
@@ -88,6 +93,33 @@ def test_a_torn_page_is_excused_only_if_stock_does_not_repair_it_either(
     assert life._is_unrepaired(verdict, make) == is_excused
     assert rig.counts.unrepaired == is_excused
     assert made in ([], ["disk", "killed"]) and (made or not is_excused)
+    rig.is_canary = True
+    assert not life._is_unrepaired(verdict, make)
+
+
+def test_a_disk_that_stock_cannot_mount_excuses_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> Iterator[None]:
+        raise BenchError("bad superblock")
+
+    monkeypatch.setattr(power.stack, "mounted", refuse)
+    rig = Rig({name: Binary(name, []) for name in ("ours", "stock")}, "ours", tmp_path, [])
+    assert not PowerLife(rig, 1, "ext4")._is_unrepaired(Verdict(wrong=[HEADER]), lambda image: image.touch())
+    assert not list(tmp_path.rglob("stock.img"))
+
+
+@pytest.mark.parametrize("is_torn", [True, False])
+def test_only_a_torn_write_can_be_excused(is_torn: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(power.stack, "mounted", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(power.stack, "copy_image", lambda *_: None)
+    monkeypatch.setattr(power.writelog, "build_disk", lambda *_: None)
+    monkeypatch.setattr(power, "check_place", lambda *_, **__: Verdict(wrong=[HEADER]))
+    monkeypatch.setattr(PowerLife, "_is_unrepaired", lambda *_: True)
+    monkeypatch.setattr(PowerLife, "_keep", lambda *_, **__: None)
+    rig = Rig({"ours": Binary("ours", [])}, "ours", tmp_path, [])
+    source = Source(tmp_path / "image", [], NEVER, is_torn)
+    recording = Recording(tmp_path / "log", [], source, [], 0, 0, 0)
+    assert PowerLife(rig, 1, "ext4")._is_right(recording, Cut(0, 0), source) == is_torn
+    assert rig.counts.wrong == (not is_torn)
 
 
 def test_the_map_is_not_flushed_in_some_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -163,6 +163,12 @@ def test_a_cut_leaves_a_page_whose_copy_is_not_flushed_as_a_whole_or_not_at_all(
     assert len(seen) == 4 and torn_others and kept
 
 
+def test_a_cut_is_torn_by_a_part_of_a_write(tmp_path: Path) -> None:
+    entries = copied(tmp_path)
+    for later, is_torn in (({}, False), ({2: [0, 1, 2, 3]}, False), ({2: []}, False), ({2: [0, 1]}, True)):
+        assert Cut(1, 0, later).is_torn(entries) == is_torn
+
+
 def test_a_page_of_several_writes_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     copy = page(1) + page(2) + page(3) + page(4)
     requests = [(0, b"", FLUSH), (100, copy, 0), (200, copy[:512], 0), (300, copy[512:], 0), (500, page(5), 0),
