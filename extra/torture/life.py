@@ -206,6 +206,8 @@ class Clients:
             errors_are_expected,
             lambda: server.has_died,
         )
+        undo = {name for history in histories for name in history.base.undo}
+        may_create_undo = not load.stray_undo(server.place.data, undo)
         self._clients = {
             history.client: load.Client(
                 server.socket,
@@ -213,7 +215,7 @@ class Clients:
                 numbers[history.client],
                 load.Planner(
                     history.client, random.Random(r.random()), rig.variants(page_kib), not rig.is_canary,
-                    rig.all_indexes, may_import,
+                    rig.all_indexes, may_import, may_create_undo,
                 ),
                 self._book,
             )

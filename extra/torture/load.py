@@ -163,6 +163,14 @@ def discarded_tables(states: Sequence[State]) -> set[tuple[str, str]]:
     return {(f"c{client}", name) for client, state in enumerate(states) for name in state.discarded}
 
 
+def stray_undo(data: Path, known: set[str]) -> set[str]:
+    """Undo tablespaces that have a file and are not in the dictionary: a crash has ended their CREATE.
+
+    MySQL gives their number, or their ID, to the next one, and after another crash no server starts.
+    """
+    return {path.stem for path in data.glob("*.ibu")} - known
+
+
 def discarded_files(data: Path, states: Sequence[State]) -> set[Path]:
     """Where the files of these tablespaces would be."""
     return {data / schema / f"{name}.ibd" for schema, name in discarded_tables(states)}
@@ -293,9 +301,11 @@ class Planner:
         has_definitions: bool = True,
         all_indexes: bool = False,
         may_import: bool = True,
+        may_create_undo: bool = True,
     ) -> None:
         self._client = client
         self._may_import = may_import
+        self._may_create_undo = may_create_undo
         self._r = r
         self._variants = variants
         self._has_definitions = has_definitions
@@ -304,7 +314,7 @@ class Planner:
     def next(self, state: State, number: int) -> Step:
         r = self._r
         if self._client == BUILDER:
-            is_undo = r.random() < UNDO_SHARE
+            is_undo = r.random() < UNDO_SHARE and (self._may_create_undo or bool(state.undo))
             op = self._undo(state, number) if is_undo else self._index(state, r.choice(sorted(state.tables)))
             return Step(number, "ddl", [op])
         if half_done := _go_on_importing(state):
@@ -379,7 +389,7 @@ class Planner:
         Each has a name of its own: MySQL leaves the file of one whose CREATE a power cut has ended.
         """
         r = self._r
-        if not state.undo or (len(state.undo) < MAX_UNDO and r.random() < 0.3):
+        if not state.undo or (self._may_create_undo and len(state.undo) < MAX_UNDO and r.random() < 0.3):
             return ["undo-create", f"u{number}"]
         kind = r.choice(["undo-inactive", "undo-inactive", "undo-active", "undo-drop", "undo-drop"])
         return [kind, r.choice(sorted(state.undo))]

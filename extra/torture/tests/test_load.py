@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from torture import load
-from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Defect, Planner, discarded_files, purge_position
+from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Defect, Planner, discarded_files, purge_position, stray_undo
 from torture.oracle import History, Journal, State, Step, Table
 
 
@@ -126,3 +126,23 @@ def test_a_purge_that_stands_still_is_a_defect(monkeypatch: pytest.MonkeyPatch, 
         purge_position("Trx id counter 5")
     client._book.stop.set()
     client._wait_for_purge()
+
+
+def test_no_undo_tablespace_is_made_beside_a_stray_file(tmp_path: Path) -> None:
+    for name in ("u1.ibu", "u7.ibu", "t.ibd"):
+        (tmp_path / name).touch()
+    assert stray_undo(tmp_path, {"u1"}) == {"u7"}
+    assert stray_undo(tmp_path, {"u1", "u7"}) == set()
+    state = State(tables={"c0.w": Table()})
+    made = {
+        may: [
+            op[0]
+            for number in range(300)
+            for op in Planner(load.BUILDER, random.Random(number), ["plain"], may_create_undo=may).next(state, number).ops
+        ]
+        for may in (True, False)
+    }
+    assert "undo-create" in made[True] and not any(kind.startswith("undo") for kind in made[False])
+    state.undo = {"u1"}
+    kinds = {Planner(load.BUILDER, random.Random(n), ["plain"], may_create_undo=False).next(state, n).ops[0][0] for n in range(300)}
+    assert "undo-drop" in kinds and "undo-create" not in kinds
