@@ -101,7 +101,7 @@ def status() -> None:
 
 @cli.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All but the data directory of `up`.")
+@click.option("--all", "everything", is_flag=True, help="All that can be made again: no data, no evidence of failures.")
 def clean(names: tuple[str, ...], everything: bool) -> None:
     """Remove folders of build/; without a name show them and their sizes."""
     clone.clean(this_layout(), names, everything)

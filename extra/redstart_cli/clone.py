@@ -153,16 +153,17 @@ def diff(layout: Layout, upstream: Path, paths: Sequence[str]) -> None:
 
     A name may be a path in MySQL's tree, a folder of it, or the end of a path. RedstartError if nothing matches.
     """
-    files = [name for name in manifest_files(layout) if (upstream / name).is_file()]
-    for path in paths:
-        wanted = path.strip("/")
-        if not any(_matches(name, wanted) for name in manifest_files(layout)):
-            raise RedstartError(f"no file of Redstart's tree is or ends in {path}")
+    ours = manifest_files(layout)
+    files = [name for name in ours if (upstream / name).is_file()]
     if paths:
-        files = [name for name in manifest_files(layout) if any(_matches(name, path.strip("/")) for path in paths)]
+        found = {path: [name for name in ours if _matches(name, path.strip("/"))] for path in paths}
+        for path, names in found.items():
+            if not names:
+                raise RedstartError(f"no file of Redstart's tree is or ends in {path}")
+        files = sorted({name for names in found.values() for name in names})
     color = "always" if sys.stdout.isatty() else "never"
     sys.stdout.flush()
-    for name in sorted(files):
+    for name in files:
         old = upstream / name if (upstream / name).is_file() else Path("/dev/null")
         command = [
             "git", "-c", "core.quotePath=false", "--no-pager", "diff", "--no-index", "--no-ext-diff", "--src-prefix=a/",

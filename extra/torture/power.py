@@ -232,9 +232,13 @@ class PowerLife:
 
     def _is_right(self, recording: Recording, cut: writelog.Cut, owed: Source) -> bool:
         """Make the disk of a cut, start a server on it and ask."""
+
+        def make(image: Path) -> None:
+            stack.copy_image(recording.before.image, image)
+            writelog.build_disk(image, recording.log, recording.entries, cut)
+
         image = self._home / "cut.img"
-        stack.copy_image(recording.before.image, image)
-        writelog.build_disk(image, recording.log, recording.entries, cut)
+        make(image)
         place = self._place("cut.log")
         binary = self._rig.binary(self._r)
         wants_pages = self._r.random() < PAGES_SHARE or self._rig.counts.power_cuts == 0
@@ -246,11 +250,6 @@ class PowerLife:
                 return True
             verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages)
         self._rig.counts.power_cuts += 1
-
-        def make(image: Path) -> None:
-            stack.copy_image(recording.before.image, image)
-            writelog.build_disk(image, recording.log, recording.entries, cut)
-
         if owed.is_torn and self._is_unrepaired(verdict, make):
             return True
         self._rig.counts.kept_whole += cut.kept_whole
