@@ -1,0 +1,146 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file sql/binlog/synced_mark.h
+How far the binary log that is being written is known to be on disk.
+
+After a power cut, what was written and not synced may be there in part: the
+end of a transaction without its middle. A start that looks at the end alone
+must therefore know up to where the file was synced. The server notes that in a
+file of its own, `<base name of the binary log>.synced`, each time that another
+Synced_mark::STEP_BYTES have been synced. The note is written after the sync of
+what it speaks of, so whichever version of it survives is true; it is not
+synced itself.
+
+Format, 40 bytes, integers little-endian:
+
+  offset  size
+       0     8  magic, "MYBLSYN1"
+       8     8  inode number of the binary log
+      16     8  size, in bytes, up to which the binary log was synced
+      24     4  CRC-32 of the name of the binary log, without directory
+      28     4  CRC-32 of its first event, without the "in use" flag
+      32     4  zero
+      36     4  CRC-32 of the bytes before
+
+The name, the inode and the first event say which file the note is about: the
+name is used again after RESET BINARY LOGS AND GTIDS. A note that is torn, or
+about another file, counts as none.
+
+The last note about a file is written when it is closed, if all of it could be
+synced. That a file is marked as closed does not say so: the mark, and what was
+not synced before, are synced together. When a sync fails, no more is noted
+about the file: the kernel reports an error once, and the next sync succeeds
+without the pages. */
+
+#ifndef BINLOG_SYNCED_MARK_H
+#define BINLOG_SYNCED_MARK_H
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace binlog {
+
+/** What a note is about, and what it says. */
+struct Synced_note {
+  static constexpr size_t BYTES = 40;
+  using Bytes = std::array<unsigned char, BYTES>;
+
+  uint64_t m_inode{};
+  uint64_t m_synced_bytes{};
+  uint32_t m_name_crc{};
+  uint32_t m_first_event_crc{};
+
+  /** @return the note as it stands in the file */
+  Bytes encode() const;
+
+  /** @param[in] bytes  what stands in the file
+  @return the note, or nothing if it is none or damaged */
+  static std::optional<Synced_note> decode(const Bytes &bytes);
+
+  /** @return true if both notes are about the same file */
+  bool same_file(const Synced_note &other) const;
+
+  /** Describe a binary log.
+  @param[in] fd    the open file
+  @param[in] path  its path
+  @return a note about it that says 0 bytes; nothing if the file is encrypted,
+          has no whole first event, or cannot be read */
+  static std::optional<Synced_note> about(int fd, const std::string &path);
+};
+
+/** Keeps the note about the binary log that is being written. Thread-safe. */
+class Synced_mark {
+ public:
+  /** The note is written again after so many more bytes. A start after a crash
+  reads that much event by event, the transaction in which the note ends, and
+  what was not synced. */
+  static constexpr uint64_t STEP_BYTES = 1ULL << 20;
+
+  Synced_mark() = default;
+  Synced_mark(const Synced_mark &) = delete;
+  Synced_mark &operator=(const Synced_mark &) = delete;
+  ~Synced_mark();
+
+  /** The server writes to another file now. Where no note can be kept, which
+  the error log says, the next start reads event by event. A note about a former
+  file of the same name is removed, durably; one about another file stays until
+  there is something to say about this one.
+  @param[in] path  the binary log; its first event has been written */
+  void begin(const std::string &path);
+
+  /** What a sync that begins now will cover. */
+  struct Covered {
+    /** Number of begin() calls before. */
+    uint64_t m_file{};
+    /** Bytes of the file, 0 if no note is kept. */
+    uint64_t m_bytes{};
+  };
+
+  /** To be called before the binary log is synced.
+  @return what the sync will cover */
+  Covered before_sync();
+
+  /** To be called after the binary log has been synced without an error.
+  @param[in] covered  what before_sync() returned */
+  void after_sync(const Covered &covered);
+
+  /** The file is closed, or cannot be synced: no note is kept until begin().
+  @param[in] is_synced  true if all of the file has just been synced, which is
+                        noted */
+  void end(bool is_synced);
+
+  /** @param[in] path  a binary log
+  @return bytes of it that are known to have been synced, 0 if not known */
+  static uint64_t synced_bytes(const std::string &path);
+
+  /** @param[in] path  a binary log
+  @return path of the file with the note */
+  static std::string path_of(const std::string &path);
+
+ private:
+  void close_files();
+
+  /** Write the note.
+  @return false if that has failed; then it is as it was, torn, or absent */
+  bool write();
+
+  std::mutex m_mutex;
+  int m_log_fd{-1};
+  int m_note_fd{-1};
+  uint64_t m_file{};
+  Synced_note m_note;
+};
+
+/** The note about the server's own binary log. */
+extern Synced_mark g_synced_mark;
+
+}  // namespace binlog
+
+#endif  // BINLOG_SYNCED_MARK_H

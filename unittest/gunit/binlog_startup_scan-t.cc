@@ -1,0 +1,325 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** Unit tests of the scan of the binary log from transaction to transaction:
+what counts as the end of a transaction, and the note about what is synced. */
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "my_byteorder.h"
+#include "sql/binlog/startup_scan.h"
+#include "sql/binlog/synced_mark.h"
+
+namespace binlog_startup_scan_unittest {
+
+using binlog::Startup_scan;
+using binlog::Synced_mark;
+using binlog::Synced_note;
+using mysql::binlog::event::BINLOG_CHECKSUM_ALG_CRC32;
+using mysql::binlog::event::BINLOG_CHECKSUM_ALG_OFF;
+using mysql::binlog::event::enum_binlog_checksum_alg;
+using Bytes = std::vector<unsigned char>;
+
+Bytes xid_event(enum_binlog_checksum_alg checksum, uint64_t end) {
+  const size_t n_bytes = Startup_scan::xid_event_bytes(checksum);
+  Bytes event(n_bytes);
+  int4store(event.data(), 1767225600);
+  event[EVENT_TYPE_OFFSET] = mysql::binlog::event::XID_EVENT;
+  int4store(event.data() + SERVER_ID_OFFSET, 1);
+  int4store(event.data() + EVENT_LEN_OFFSET, n_bytes);
+  int4store(event.data() + LOG_POS_OFFSET, static_cast<uint32_t>(end));
+  int8store(event.data() + LOG_EVENT_MINIMAL_HEADER_LEN, 4711);
+  if (checksum == BINLOG_CHECKSUM_ALG_CRC32) {
+    int4store(event.data() + n_bytes - 4, mysql::binlog::event::checksum_crc32(
+                                              0, event.data(), n_bytes - 4));
+  }
+  return event;
+}
+
+TEST(BinlogStartupScan, XidEvent) {
+  for (const auto checksum :
+       {BINLOG_CHECKSUM_ALG_CRC32, BINLOG_CHECKSUM_ALG_OFF}) {
+    for (const uint64_t end : {31ULL, 1000000ULL, (5ULL << 32) + 17}) {
+      Bytes event = xid_event(checksum, end);
+      const Bytes before = event;
+      EXPECT_TRUE(Startup_scan::is_xid_event(event.data(), checksum, end));
+      EXPECT_EQ(before, event);
+      EXPECT_FALSE(Startup_scan::is_xid_event(event.data(), checksum, end + 1));
+    }
+  }
+  EXPECT_EQ(31u, Startup_scan::xid_event_bytes(BINLOG_CHECKSUM_ALG_CRC32));
+  EXPECT_EQ(27u, Startup_scan::xid_event_bytes(BINLOG_CHECKSUM_ALG_OFF));
+}
+
+TEST(BinlogStartupScan, DamagedXidEvent) {
+  const Bytes good = xid_event(BINLOG_CHECKSUM_ALG_CRC32, 100000);
+  for (size_t bit = 0; bit < good.size() * 8; ++bit) {
+    Bytes event = good;
+    event[bit / 8] ^= 1 << (bit % 8);
+    EXPECT_FALSE(Startup_scan::is_xid_event(event.data(),
+                                            BINLOG_CHECKSUM_ALG_CRC32, 100000))
+        << "bit " << bit;
+  }
+  /* Without checksums, what says that it is an event that ends here. */
+  const Bytes bare = xid_event(BINLOG_CHECKSUM_ALG_OFF, 100000);
+  for (const size_t at :
+       {EVENT_TYPE_OFFSET, EVENT_LEN_OFFSET, LOG_POS_OFFSET}) {
+    Bytes event = bare;
+    event[at] ^= 1;
+    EXPECT_FALSE(Startup_scan::is_xid_event(event.data(),
+                                            BINLOG_CHECKSUM_ALG_OFF, 100000));
+  }
+  Bytes zeros(31);
+  EXPECT_FALSE(
+      Startup_scan::is_xid_event(zeros.data(), BINLOG_CHECKSUM_ALG_CRC32, 0));
+}
+
+TEST(BinlogSyncedNote, Format) {
+  Synced_note note;
+  note.m_inode = 0x1122334455667788;
+  note.m_synced_bytes = 16ULL << 20;
+  note.m_name_crc = 0xdeadbeef;
+  note.m_first_event_crc = 0x01020304;
+  const auto bytes = note.encode();
+  EXPECT_EQ(0, memcmp(bytes.data(), "MYBLSYN1", 8));
+  EXPECT_EQ(0x88, bytes[8]);
+  EXPECT_EQ(0x01, bytes[19]);
+  EXPECT_EQ(0xef, bytes[24]);
+  EXPECT_EQ(0x04, bytes[28]);
+
+  const auto read = Synced_note::decode(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->same_file(note));
+  EXPECT_EQ(note.m_synced_bytes, read->m_synced_bytes);
+
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    auto damaged = bytes;
+    damaged[i] ^= 0x40;
+    EXPECT_FALSE(Synced_note::decode(damaged)) << "byte " << i;
+  }
+  EXPECT_FALSE(Synced_note::decode(Synced_note::Bytes{}));
+}
+
+TEST(BinlogSyncedNote, SameFile) {
+  Synced_note note;
+  note.m_inode = 1;
+  note.m_name_crc = 2;
+  note.m_first_event_crc = 3;
+  for (auto member :
+       {&Synced_note::m_name_crc, &Synced_note::m_first_event_crc}) {
+    Synced_note other = note;
+    ++(other.*member);
+    EXPECT_FALSE(note.same_file(other));
+  }
+  Synced_note other = note;
+  ++other.m_inode;
+  EXPECT_FALSE(note.same_file(other));
+}
+
+TEST(BinlogSyncedMark, PathOf) {
+  EXPECT_EQ("./binlog.synced", Synced_mark::path_of("./binlog.000001"));
+  EXPECT_EQ("/a.b/log.synced", Synced_mark::path_of("/a.b/log"));
+  EXPECT_EQ("host-bin.synced", Synced_mark::path_of("host-bin.999999"));
+}
+
+class BinlogSyncedMarkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "binlog_startup_scan-XXXXXX")
+            .string();
+    ASSERT_NE(nullptr, mkdtemp(name.data()));
+    m_folder = name;
+    m_log = m_folder + "/binlog.000007";
+  }
+  void TearDown() override { std::filesystem::remove_all(m_folder); }
+
+  /** Make a binary log that has only its first event. */
+  void make_log(uint32_t time, unsigned char flags = 0,
+                const char *magic = "\xfe\x62\x69\x6e") {
+    unsigned char event[40]{};
+    int4store(event, time);
+    event[EVENT_TYPE_OFFSET] = mysql::binlog::event::FORMAT_DESCRIPTION_EVENT;
+    int4store(event + EVENT_LEN_OFFSET, sizeof(event));
+    event[FLAGS_OFFSET] = flags;
+    std::ofstream file(m_log, std::ios::binary);
+    file.write(magic, 4);
+    file.write(reinterpret_cast<char *>(event), sizeof(event));
+    ASSERT_TRUE(file.good());
+  }
+
+  void set_length(uint64_t n_bytes) {
+    ASSERT_EQ(0, truncate(m_log.c_str(), n_bytes));
+  }
+
+  static constexpr uint64_t STEP = Synced_mark::STEP_BYTES;
+  std::string m_folder;
+  std::string m_log;
+};
+
+TEST_F(BinlogSyncedMarkTest, FollowsTheFile) {
+  make_log(1000, LOG_EVENT_BINLOG_IN_USE_F);
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+
+  Synced_mark mark;
+  EXPECT_EQ(0u, mark.before_sync().m_bytes);
+  mark.begin(m_log);
+  set_length(STEP - 1);
+  mark.after_sync(mark.before_sync());
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log)) << "less than a step";
+
+  set_length(STEP + 5);
+  const auto covered = mark.before_sync();
+  set_length(STEP + 100);
+  mark.after_sync(covered);
+  EXPECT_EQ(STEP + 5, Synced_mark::synced_bytes(m_log))
+      << "only what was written before the sync began";
+
+  set_length(2 * STEP);
+  mark.after_sync(mark.before_sync());
+  EXPECT_EQ(STEP + 5, Synced_mark::synced_bytes(m_log)) << "less than a step";
+  set_length(2 * STEP + 5);
+  mark.after_sync(mark.before_sync());
+  EXPECT_EQ(2 * STEP + 5, Synced_mark::synced_bytes(m_log));
+
+  /* The flag that the file is in use is changed in place. */
+  const int fd = open(m_log.c_str(), O_WRONLY);
+  ASSERT_EQ(1, pwrite(fd, "\0", 1, 4 + FLAGS_OFFSET));
+  close(fd);
+  EXPECT_EQ(2 * STEP + 5, Synced_mark::synced_bytes(m_log));
+
+  /* After a sync that has failed nothing more is known. */
+  const auto late = mark.before_sync();
+  mark.end(false);
+  set_length(4 * STEP);
+  mark.after_sync(late);
+  mark.after_sync(mark.before_sync());
+  mark.end(true);
+  EXPECT_EQ(2 * STEP + 5, Synced_mark::synced_bytes(m_log));
+}
+
+TEST_F(BinlogSyncedMarkTest, ClosedFile) {
+  make_log(1000);
+  Synced_mark mark;
+  mark.begin(m_log);
+  set_length(777);
+  mark.end(true);
+  EXPECT_EQ(777u, Synced_mark::synced_bytes(m_log)) << "less than a step, too";
+
+  /* The next file has another name: the note stays until there is another. */
+  const std::string closed = m_log;
+  m_log = m_folder + "/binlog.000008";
+  make_log(1001);
+  mark.begin(m_log);
+  EXPECT_EQ(777u, Synced_mark::synced_bytes(closed));
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+  mark.end(false);
+  EXPECT_EQ(777u, Synced_mark::synced_bytes(closed));
+
+  /* The next file has the same name, and the same second: RESET. */
+  m_log = closed;
+  mark.begin(m_log);
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+}
+
+TEST_F(BinlogSyncedMarkTest, NotANote) {
+  make_log(1000);
+  const std::string note = Synced_mark::path_of(m_log);
+  const auto is_refused = [&] {
+    Synced_mark mark;
+    mark.begin(m_log);
+    set_length(STEP);
+    return mark.before_sync().m_bytes == 0 &&
+           Synced_mark::synced_bytes(m_log) == 0;
+  };
+  std::ofstream(note) << "somebody's own file, which is longer than a note";
+  EXPECT_TRUE(is_refused());
+  EXPECT_EQ(48u, std::filesystem::file_size(note));
+  std::filesystem::remove(note);
+  ASSERT_EQ(0, mkfifo(note.c_str(), 0600));
+  EXPECT_TRUE(is_refused());
+  std::filesystem::remove(note);
+  std::filesystem::create_symlink(m_folder + "/elsewhere", note);
+  EXPECT_TRUE(is_refused());
+  std::filesystem::remove(note);
+  std::ofstream(note).close();
+  std::filesystem::create_hard_link(note, m_folder + "/second");
+  EXPECT_TRUE(is_refused());
+  std::filesystem::remove(m_folder + "/second");
+  EXPECT_FALSE(is_refused());
+}
+
+TEST_F(BinlogSyncedMarkTest, AnotherFileOfTheName) {
+  make_log(1000);
+  Synced_mark mark;
+  mark.begin(m_log);
+  set_length(STEP);
+  mark.after_sync(mark.before_sync());
+  ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+
+  /* The same content, another inode. */
+  std::filesystem::rename(m_log, m_folder + "/old");
+  make_log(1000);
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+  /* The same inode, another first event. */
+  std::filesystem::rename(m_folder + "/old", m_log);
+  ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+  make_log(1001);
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+  /* The same file under another name. */
+  make_log(1000);
+  ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+  std::filesystem::rename(m_log, m_folder + "/binlog.000008");
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_folder + "/binlog.000008"));
+}
+
+TEST_F(BinlogSyncedMarkTest, SyncOfTheFileBefore) {
+  make_log(1000);
+  Synced_mark mark;
+  mark.begin(m_log);
+  set_length(3 * STEP);
+  const auto covered = mark.before_sync();
+  m_log = m_folder + "/binlog.000008";
+  make_log(1001);
+  mark.begin(m_log);
+  mark.after_sync(covered);
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+}
+
+TEST_F(BinlogSyncedMarkTest, Unusable) {
+  Synced_mark mark;
+  mark.begin(m_log);
+  EXPECT_EQ(0u, mark.before_sync().m_bytes) << "no file";
+
+  make_log(1000, 0, "\xfd\x62\x69\x6e");
+  mark.begin(m_log);
+  EXPECT_EQ(0u, mark.before_sync().m_bytes) << "encrypted";
+
+  make_log(1000);
+  set_length(30);
+  mark.begin(m_log);
+  EXPECT_EQ(0u, mark.before_sync().m_bytes) << "no whole first event";
+
+  make_log(1000);
+  mark.begin(m_log);
+  set_length(STEP);
+  mark.after_sync(mark.before_sync());
+  ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+  ASSERT_EQ(0, truncate(Synced_mark::path_of(m_log).c_str(), 39));
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log)) << "torn note";
+}
+
+}  // namespace binlog_startup_scan_unittest
