@@ -18,6 +18,7 @@ from redstart_cli.result import Level, Skip
 DIFFERENTIAL_STATES = 500
 DIFFERENTIAL_SEC = 3600
 TORTURE_MINUTES = 30
+BINLOG_IMAGES = 20
 FUZZ_RUNS = 5_000_000
 # The last line of `./redstart test`.
 _CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
@@ -53,6 +54,7 @@ def parts(seed: int) -> list[Part]:
         Part("unit-asan", ("unit", "--preset", "asan")),
         Part("mtr-asan", ("mtr", "--preset", "asan")),
         Part("differential", ("differential", "--", "--seed", f"{seed}000", *long)),
+        Part("binlog", ("binlog", "--", "--seed", f"{seed}000", "--images", str(BINLOG_IMAGES), "--every-byte", "1")),
         Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds)),
     ]
 

@@ -39,6 +39,7 @@ _PYTEST_FOLDERS = (
     "cmake/overlay/tests",
     "extra/redstart_cli/tests",
     "extra/bench/tests",
+    "extra/binlog_check/tests",
     "extra/differential/tests",
     "extra/dropin/tests",
     "extra/torture/tests",
@@ -52,6 +53,8 @@ SWAP_TURNS = 24
 # No state is begun after this time; the canaries come after it. Seeds begin with the date.
 DIFFERENTIAL_STATES = 1000
 DIFFERENTIAL_SEC = 150
+# No case is begun after this time; the canaries come after it.
+BINLOG_SEC = 45
 TORTURE_MINUTES = 2
 
 
@@ -352,6 +355,15 @@ class Tester:
             rmtree(work)
         return level
 
+    def _stock_root(self) -> Path:
+        """Where the stock server is, made if it is not there; RedstartError if it cannot be had."""
+        bench = default_layout()
+        bench.make()
+        try:
+            return stock_root(bench)
+        except Unavailable as reason:
+            raise RedstartError(f"this test needs the stock server: {reason}") from reason
+
     # differential
 
     def differential(self) -> Level:
@@ -360,17 +372,28 @@ class Tester:
         command: list[str | Path] = [
             "--build", self._layout.preset(self._preset), "--work", self._output / "differential"
         ]
-        bench = default_layout()
-        bench.make()
-        try:
-            command += ["--stock", stock_root(bench)]
-        except Unavailable as reason:
-            raise RedstartError(f"the differential test needs the stock server: {reason}") from reason
+        command += ["--stock", self._stock_root()]
         command += ["--seed", f"{date.today():%Y%m%d}000", "--json", self._output / "differential.json"]
         arguments = self._arguments or ["--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC)]
         say("differential")
         code = run_module(self._layout.repo, "differential", *command, *arguments)
         return Level("differential", passed=1) if code == 0 else Level("differential", failed=1, failures=["see above"])
+
+    # binlog
+
+    def binlog(self) -> Level:
+        """Both values of binlog_startup_scan and stock on the same binary logs (extra/binlog_check); arguments: its options."""
+        self._build([*SERVER_TARGETS, "component_keyring_file"])
+        command: list[str | Path] = ["--build", self._layout.preset(self._preset), "--work", self._output / "binlog"]
+        report = self._output / "binlog.json"
+        report.unlink(missing_ok=True)
+        command += ["--stock", self._stock_root(), "--seed", f"{date.today():%Y%m%d}000", "--json", report]
+        say("binlog")
+        code = run_module(self._layout.repo, "binlog_check", *command, *(self._arguments or ["--seconds", str(BINLOG_SEC)]))
+        if code != 0:
+            return Level("binlog", failed=1, failures=["see above"])
+        cases = json.loads(report.read_text(encoding="utf-8"))["cases"] if report.is_file() else {}
+        return Level("binlog", passed=sum(cases.values()))
 
     # torture
 
@@ -442,7 +465,7 @@ def pytest_folders(repo: Path) -> list[str]:
 
 def unit_programs(repo: Path) -> list[str]:
     """Stems of the GoogleTest sources, which are also the names of targets and programs."""
-    return sorted(path.stem for path in (repo / "unittest/gunit/innodb").glob("*-t.cc"))
+    return sorted(path.stem for path in (repo / "unittest/gunit").rglob("*-t.cc"))
 
 
 def count_pytest(report: Path, level: Level) -> None:
@@ -490,6 +513,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "dockerfile": Tester.dockerfile,
     "swap": Tester.swap,
     "differential": Tester.differential,
+    "binlog": Tester.binlog,
     "torture": Tester.torture,
     "fuzz": Tester.fuzz,
 }

@@ -1,0 +1,289 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""python -m binlog_check: servers with binlog_startup_scan=EVENTS and TRANSACTIONS, and stock, start on copies of data
+directories whose last binary log is closed, left by a kill, torn or damaged; what they find has to be the same."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import shutil
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from binlog_check.cases import Case, cut_points, lying_note, random_case, skippable, torn, whole, wrong_length
+from binlog_check.images import Image, last_log, make
+from binlog_check.logfile import write_note
+from differential.server import Binary, Server, configure_keyring, copy, find_stock, initialise, with_keyring
+
+CASES_AN_IMAGE = 8
+# Images that a canary may need.
+MAX_CANARY_IMAGES = 12
+STOCK_EVERY = 3
+ENCRYPTED_EVERY = 10
+CANARIES = {"lying_note": "a note that says that a hole was synced", "wrong_length": "a GTID event of two transactions"}
+_QUERIES = [
+    "SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "XA RECOVER CONVERT XID", "SHOW BINARY LOGS",
+    "SHOW BINARY LOG STATUS", "CHECKSUM TABLE d.t, d.m", "SELECT COUNT(*) FROM information_schema.tables",
+]  # fmt: skip
+_SKIPPED = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'binlog_startup_scan_transactions_skipped'"
+# What is said of the binary log, besides warnings and errors.
+_NOTE = re.compile(r"MY-010229|MY-010226|MY-010228|truncat|XA crash recovery|prepared", re.IGNORECASE)
+_NUMBER_OF_TIME = re.compile(r"^\S+ \d+ ")
+
+
+@dataclass
+class Found:
+    """What a start has found."""
+
+    facts: list[str]
+    n_skipped: int = 0
+
+
+@dataclass
+class Report:
+    """Counts of a run."""
+
+    seed: int
+    images: int = 0
+    cases: Counter[str] = field(default_factory=Counter)
+    with_stock: int = 0
+    refused: int = 0
+    # Cases in which transactions were moved over, of those in which some could be.
+    skipping: int = 0
+    could_skip: int = 0
+    transactions_skipped: int = 0
+    differences: int = 0
+    canaries: dict[str, int | None] = field(default_factory=dict)
+
+    def problems(self) -> list[str]:
+        found = []
+        if self.differences:
+            found.append(f"{self.differences} cases differ")
+        found += [f"the canary {name} was not found" for name, number in self.canaries.items() if number is None]
+        if self.skipping * 2 < self.could_skip or self.skipping * 6 < sum(self.cases.values()):
+            found.append(f"transactions were moved over in {self.skipping} of {sum(self.cases.values())} cases only")
+        if self.with_stock == 0:
+            found.append("no case was shown to stock")
+        return found
+
+
+class Runner:
+    """Starts servers on copies of an image."""
+
+    def __init__(self, build: Path, stock: Binary, work: Path) -> None:
+        self.client = build / "runtime_output_directory/mysql"
+        self.work = work
+        options = [f"--lc-messages-dir={build}/share", f"--basedir={build}", f"--plugin-dir={build}/plugin_output_directory",
+                   "--performance-schema=ON"]  # fmt: skip
+        mysqld = work / "mysqld"
+        shutil.copy2(build / "runtime_output_directory/mysqld", mysqld)
+        ours = Binary("ours", [str(mysqld)], options)
+        self.events = Binary("events", ours.command, [*options, "--binlog-startup-scan=EVENTS"])
+        self.jumps = Binary("transactions", ours.command, [*options, "--binlog-startup-scan=TRANSACTIONS"])
+        keyed = with_keyring(ours, work / "keyed", build / "plugin_output_directory")
+        if keyed is None:
+            raise RuntimeError("component_keyring_file is not built: ./redstart test mtr builds it")
+        self.keyed = {"EVENTS": self._keyed(keyed, "EVENTS"), "TRANSACTIONS": self._keyed(keyed, "TRANSACTIONS")}
+        self.stock = stock
+        self.base = work / "base"
+        initialise(ours, self.base)
+
+    @staticmethod
+    def _keyed(keyed: Binary, value: str) -> Binary:
+        return Binary(value.lower(), keyed.command, [*keyed.options, f"--binlog-startup-scan={value}"])
+
+    def start(self, image: Image, case: Case, binary: Binary, place: Path) -> Found:
+        """What one start finds in a case."""
+        copy(image.home, place)
+        if image.is_encrypted:
+            configure_keyring(place)
+        log = last_log(place)
+        log.write_bytes(case.content)
+        write_note(log, case.synced_bytes)
+        server = Server(binary, place, self.client, image.options)
+        try:
+            if not server.wait_ready():
+                return Found(["refused", *self._messages(server)])
+            answers = server.ask(_QUERIES)
+            skipped = server.ask([_SKIPPED])[0].strip() if binary.name == "transactions" else "0"
+            size = log.stat().st_size
+            facts = [*answers, f"{log.name}: {size} bytes", *self._messages(server)]
+            return Found(facts, int(skipped))
+        finally:
+            server.kill()
+            shutil.rmtree(place, ignore_errors=True)
+
+    @staticmethod
+    def _messages(server: Server) -> list[str]:
+        lines = set(server.messages())
+        for line in server.read_log().splitlines():
+            if _NOTE.search(line):
+                lines.add(_NUMBER_OF_TIME.sub("", line))
+        # Stock is told where its messages are, this build is not; the places of source lines are left out elsewhere.
+        return sorted(line for line in lines if "innodb_" not in line.lower() and "[InnoDB]" not in line)
+
+
+def _first_difference(one: list[str], other: list[str]) -> str:
+    for left, right in zip(one, other):
+        if left != right:
+            return f"{left!r} against {right!r}"
+    return f"{one[len(other):]!r} against {other[len(one):]!r}"
+
+
+class Check:
+    """One run of the whole."""
+
+    def __init__(self, runner: Runner, arguments: argparse.Namespace) -> None:
+        self.runner, self.arguments = runner, arguments
+        self.report = Report(arguments.seed)
+        self.lock = threading.Lock()
+        self.end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
+
+    def image(self, seed: int, name: str) -> Image:
+        is_encrypted = seed % ENCRYPTED_EVERY == 0
+        binary = self.runner.keyed["TRANSACTIONS"] if is_encrypted else self.runner.jumps
+        return make(seed, self.runner.base, self.runner.work / name, binary, self.runner.client, is_encrypted)
+
+    def compare(self, image: Image, case: Case, name: str, with_stock: bool) -> tuple[str, int]:
+        """How the outcome differs, empty if it does not; and how many transactions were moved over."""
+        runner, place = self.runner, self.runner.work
+        binaries = runner.keyed if image.is_encrypted else {"EVENTS": runner.events, "TRANSACTIONS": runner.jumps}
+        jumps = runner.start(image, case, binaries["TRANSACTIONS"], place / f"{name}t")
+        model = case
+        if case.is_hidden:
+            # The start cannot see the damage: it has to find what it would have found without.
+            model = Case(case.kind, case.text, image.log.read_bytes(), case.synced_bytes)
+        events = runner.start(image, model, binaries["EVENTS"], place / f"{name}e")
+        difference = "" if jumps.facts == events.facts else "transactions, events: " + _first_difference(jumps.facts, events.facts)
+        if with_stock and not difference:
+            stock = runner.start(image, model, runner.stock, place / f"{name}s")
+            if stock.facts != jumps.facts:
+                difference = "transactions, stock: " + _first_difference(jumps.facts, stock.facts)
+        with self.lock:
+            self.report.refused += jumps.facts[0] == "refused"
+        return difference, jumps.n_skipped
+
+    def cases(self, r: random.Random, image: Image) -> Iterator[Case]:
+        content = image.log.read_bytes()
+        yield whole(content, r.choice([len(content) // 2, len(content)]))
+        if self.arguments.every_byte:
+            for length in cut_points(content, self.arguments.every_byte):
+                yield torn(r, content, length)
+        for _ in range(CASES_AN_IMAGE - 1):
+            yield random_case(r, content)
+
+    def one_image(self, seed: int) -> None:
+        if time.monotonic() > self.end:
+            return
+        r = random.Random(seed)
+        image = self.image(seed, f"i{seed}")
+        with self.lock:
+            self.report.images += 1
+        try:
+            for number, case in enumerate(self.cases(r, image)):
+                if time.monotonic() > self.end:
+                    return
+                with_stock = number % STOCK_EVERY == 0 and not image.is_encrypted
+                difference, n_skipped = self.compare(image, case, f"c{seed}-{number}", with_stock)
+                could = bool(skippable(case.content, case.synced_bytes)) and not image.is_encrypted
+                with self.lock:
+                    report = self.report
+                    report.cases[case.kind] += 1
+                    report.with_stock += with_stock
+                    report.could_skip += could
+                    report.skipping += n_skipped > 0
+                    report.transactions_skipped += n_skipped
+                    report.differences += bool(difference)
+                if difference:
+                    state = "killed" if image.is_killed else "closed"
+                    print(f"seed {seed}, case {number}: {case.text}; {state}; {image.settings}\n  {difference[:2000]}", flush=True)
+        finally:
+            shutil.rmtree(image.home, ignore_errors=True)
+
+    def canary(self, name: str) -> None:
+        """The fault has to be found, and by chance is ruled out: the same image without it does not differ."""
+        self.report.canaries[name] = None
+        n_tried = 0
+        for number in range(MAX_CANARY_IMAGES):
+            image = self.image(self.arguments.seed + 500_000 + number, f"k{name}")
+            r = random.Random(number)
+            content = image.log.read_bytes()
+            if name == "lying_note":
+                cases = lying_note(r, content) if image.is_killed else iter(())
+            else:
+                cases = wrong_length(content, image.has_checksums)
+            for case in islice(cases, 2):
+                n_tried += 1
+                difference, _ = self.compare(image, case, f"k{name}c", False)
+                control, _ = self.compare(image, whole(content, len(content)), f"k{name}c", False)
+                if difference and not control:
+                    self.report.canaries[name] = n_tried
+                    print(f"canary {name}: found by case {n_tried}: {difference[:200]}", flush=True)
+                    return
+                if control:
+                    self.report.differences += 1
+                    print(f"control of the canary {name}: {control[:500]}", flush=True)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="binlog_check", description=__doc__)
+    parser.add_argument("--build", type=Path, required=True, help="build directory with the server")
+    parser.add_argument("--stock", type=Path, required=True, help="root directory with the stock server")
+    parser.add_argument("--work", type=Path, required=True, help="directory for data; short path")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed; one an image")
+    parser.add_argument("--images", type=int, default=40, help="how many data directories")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no case after this time; 0 = no limit")
+    parser.add_argument("--every-byte", type=int, default=0, metavar="N", help="tear the last N transactions at each byte")
+    parser.add_argument("--jobs", type=int, default=3, help="images at a time")
+    parser.add_argument("--json", type=Path, help="where to write the report")
+    arguments = parser.parse_args()
+    arguments.stock_binary = find_stock(arguments.stock.resolve())
+    if arguments.stock_binary is None:
+        parser.error(f"there is no stock server below {arguments.stock}")
+    return arguments
+
+
+def main() -> int:
+    arguments = _parse()
+    work = arguments.work.resolve()
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    begin = time.monotonic()
+    stock = arguments.stock_binary
+    stock.options = [*stock.options, "--performance-schema=ON"]
+    check = Check(Runner(arguments.build.resolve(), stock, work), arguments)
+    report = check.report
+    try:
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            for task in [pool.submit(check.one_image, arguments.seed + number) for number in range(arguments.images)]:
+                task.result()
+        for name in CANARIES:
+            check.canary(name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"{sum(report.cases.values())} cases of {report.images} binary logs: {dict(report.cases)}; {report.with_stock} shown to "
+          f"stock, {report.refused} refused; {report.transactions_skipped} transactions moved over in {report.skipping} cases of "
+          f"{report.could_skip} where it was possible; {report.differences} differ; seeds from {report.seed}; "
+          f"{time.monotonic() - begin:.0f} s")  # fmt: skip
+    for name, number in report.canaries.items():
+        print(f"canary {name} ({CANARIES[name]}): {'not found' if number is None else f'found by case {number}'}")
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps({**vars(report), "cases": dict(report.cases)}, indent=1) + "\n", encoding="utf-8")
+    problems = report.problems()
+    for problem in problems:
+        print(f"failed: {problem}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The events of a binary log, found from the file, and ways to damage it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+MAGIC = b"\xfebin"
+_HEADER = struct.Struct("<IBIIIH")
+QUERY, STOP, ROTATE, FORMAT, XID, GTID, ANONYMOUS_GTID, TAGGED_GTID = 2, 3, 4, 15, 16, 33, 34, 42
+GTIDS = frozenset({GTID, ANONYMOUS_GTID, TAGGED_GTID})
+IN_USE = 1
+_FLAGS_AT = 4 + 17
+# sql/binlog/startup_scan.h
+MIN_SKIP_BYTES = 65536
+# Flags, UUID, number, kind of the logical time, two logical times.
+_GTID_POST_HEADER = 1 + 16 + 8 + 1 + 8 + 8
+_NOTE = struct.Struct("<8sQQII4x")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Where an event is, in bytes, and its type."""
+
+    begin: int
+    end: int
+    kind: int
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """The events from a GTID to the one before the next."""
+
+    events: tuple[Event, ...]
+
+    @property
+    def begin(self) -> int:
+        return self.events[0].begin
+
+    @property
+    def end(self) -> int:
+        return self.events[-1].end
+
+    @property
+    def middle(self) -> range:
+        """What a start may move over; empty if it has to read all."""
+        if len(self.events) < 3 or self.events[1].kind != QUERY or self.events[-1].kind != XID:
+            return range(0)
+        found = range(self.events[1].end, self.events[-1].begin)
+        return found if len(found) >= MIN_SKIP_BYTES else range(0)
+
+
+def events(content: bytes) -> list[Event]:
+    """The whole events of a file, up to the first that is none."""
+    found: list[Event] = []
+    if not content.startswith(MAGIC):
+        return found
+    at = len(MAGIC)
+    while at + _HEADER.size <= len(content):
+        _, kind, _, size, _, _ = _HEADER.unpack_from(content, at)
+        if size < _HEADER.size or at + size > len(content):
+            break
+        found.append(Event(at, at + size, kind))
+        at += size
+    return found
+
+
+def transactions(content: bytes) -> list[Transaction]:
+    """What begins with a GTID event, anonymous ones included."""
+    groups: list[list[Event]] = []
+    for event in events(content):
+        if event.kind in GTIDS:
+            groups.append([event])
+        elif groups and event.kind not in (STOP, ROTATE):
+            groups[-1].append(event)
+    return [Transaction(tuple(group)) for group in groups]
+
+
+def is_in_use(content: bytes) -> bool:
+    """True if the file was not closed."""
+    return bool(content[_FLAGS_AT] & IN_USE)
+
+
+def write_note(path: Path, synced_bytes: int) -> None:
+    """Note that so much of a binary log was synced, as the server does it; see sql/binlog/synced_mark.h.
+
+    Of an encrypted one, and one without a whole first event, there is no note.
+    """
+    content = path.read_bytes()
+    if not content.startswith(MAGIC) or _first_event(content)[1] > len(content):
+        return
+    first = bytearray(content[slice(*_first_event(content))])
+    first[17] &= ~IN_USE & 0xFF
+    note = _NOTE.pack(
+        b"MYBLSYN1", path.stat().st_ino, synced_bytes, zlib.crc32(path.name.encode()), zlib.crc32(bytes(first))
+    )
+    path.with_suffix(".synced").write_bytes(note + struct.pack("<I", zlib.crc32(note)))
+
+
+def _first_event(content: bytes) -> tuple[int, int]:
+    if len(content) < 4 + _HEADER.size:
+        return 4, len(content) + 1
+    size = struct.unpack_from("<I", content, 4 + 9)[0]
+    return 4, 4 + size
+
+
+def lengthened(content: bytes, first: Transaction, second: Transaction, has_checksum: bool) -> bytes | None:
+    """The file with a GTID event that says that its transaction has the length of two; None if that does not fit.
+
+    A start that believes it goes from the first to the end of the second, and misses the second's GTID.
+    """
+    event = first.events[0]
+    if event.kind == TAGGED_GTID:
+        return None
+    body = bytearray(content[event.begin : event.end])
+    old, new = (_packed(end - first.begin) for end in (first.end, second.end))
+    at = body.find(old, _HEADER.size + _GTID_POST_HEADER)
+    if at < 0 or len(old) != len(new):
+        return None
+    body[at : at + len(new)] = new
+    if has_checksum:
+        body[-4:] = struct.pack("<I", zlib.crc32(bytes(body[:-4])))
+    return content[: event.begin] + bytes(body) + content[event.end :]
+
+
+def _packed(number: int) -> bytes:
+    """A number as the protocol packs it."""
+    if number < 251:
+        return bytes([number])
+    if number < 1 << 16:
+        return b"\xfc" + struct.pack("<H", number)
+    return b"\xfd" + struct.pack("<I", number)[:3]

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The events of a binary log, and ways to damage it."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from pathlib import Path
+
+from binlog_check import cases
+from binlog_check.logfile import (
+    FORMAT, GTID, MAGIC, MIN_SKIP_BYTES, QUERY, STOP, XID, events, is_in_use, lengthened, transactions, write_note,
+)  # fmt: skip
+
+_ROWS = 30
+
+
+def event(kind: int, at: int, body: bytes, flags: int = 0) -> bytes:
+    size = 19 + len(body) + 4
+    head = struct.pack("<IBIIIH", 1, kind, 1, size, at + size, flags)
+    return head + body + struct.pack("<I", zlib.crc32(head + body))
+
+
+def log(*sizes: int, is_closed: bool = False) -> bytes:
+    """A file with transactions of one row event each."""
+    content = MAGIC + event(FORMAT, 4, b"f" * 80, 0 if is_closed else 1)
+    for size in sizes:
+        body = b"\0" * 42
+        # GTID, BEGIN, rows, XID.
+        length = (23 + 42 + 7 + 4) + 23 + 5 + (23 + size) + 31
+        packed = b"\xfd" + struct.pack("<I", length)[:3]
+        content += event(GTID, len(content), body + b"\1" * 7 + packed)
+        content += event(QUERY, len(content), b"BEGIN")
+        content += event(_ROWS, len(content), b"r" * size)
+        content += event(XID, len(content), b"x" * 8)
+    return content + event(STOP, len(content), b"")
+
+
+def test_transactions_are_found() -> None:
+    content = log(100, 2 * MIN_SKIP_BYTES)
+    assert [e.kind for e in events(content)] == [FORMAT, GTID, QUERY, _ROWS, XID, GTID, QUERY, _ROWS, XID, STOP]
+    small, large = transactions(content)
+    assert len(small.middle) == 0
+    assert content[large.middle.start : large.middle.stop].endswith(b"r" + content[large.middle.stop - 4 : large.middle.stop])
+    assert len(large.middle) == 2 * MIN_SKIP_BYTES + 23
+    assert is_in_use(content) and not is_in_use(log(is_closed=True))
+    assert events(b"\xfdbin" + content[4:]) == []
+    assert len(events(content[:-1])) == 9
+
+
+def test_a_torn_event_ends_the_list() -> None:
+    content = log(100)
+    assert [e.kind for e in events(content[: len(content) - 30])] == [FORMAT, GTID, QUERY, _ROWS]
+
+
+def test_the_note_is_that_of_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000003"
+    path.write_bytes(log(100))
+    write_note(path, 4711)
+    note = (tmp_path / "binlog.synced").read_bytes()
+    assert len(note) == 40 and note[:8] == b"MYBLSYN1"
+    inode, synced, name, first, zero, crc = struct.unpack("<QQIIII", note[8:])
+    closed = log(100, is_closed=True)
+    assert (inode, synced, zero) == (path.stat().st_ino, 4711, 0)
+    assert name == zlib.crc32(b"binlog.000003") and crc == zlib.crc32(note[:36])
+    # The event has a checksum of its own, which the flag is not part of in a real file.
+    body = bytearray(path.read_bytes()[4 : 4 + 103])
+    body[17] = 0
+    assert first == zlib.crc32(bytes(body)) and closed[4 + 17] == 0
+    path.write_bytes(b"\xfdbin")
+    (tmp_path / "binlog.synced").unlink()
+    write_note(path, 1)
+    assert not (tmp_path / "binlog.synced").exists()
+
+
+def test_what_may_be_moved_over_depends_on_the_note() -> None:
+    content = log(2 * MIN_SKIP_BYTES, 2 * MIN_SKIP_BYTES)
+    first, second = transactions(content)
+    assert cases.skippable(content, 0) == []
+    assert cases.skippable(content, first.end) == [first]
+    assert cases.skippable(content, second.end) == [first, second]
+    assert cases.skippable(log(2 * MIN_SKIP_BYTES, is_closed=True), 0) == []
+
+
+def test_cases_change_what_they_say() -> None:
+    content = log(100, 2 * MIN_SKIP_BYTES, 100)
+    r = random.Random(1)
+    kinds = set()
+    for _ in range(200):
+        case = cases.random_case(r, content)
+        kinds.add(case.kind)
+        if case.kind == "whole":
+            assert case.content == content
+        elif case.kind == "torn":
+            assert content.startswith(case.content) and case.synced_bytes <= len(case.content) < len(content)
+        else:
+            changed = [at for at, (a, b) in enumerate(zip(content, case.content)) if a != b]
+            assert len(case.content) == len(content)
+            if case.kind == "damaged":
+                assert len(changed) == 1
+                assert case.is_hidden == (case.synced_bytes > 0 and changed[0] in transactions(content)[1].middle)
+            else:
+                assert not changed or changed[0] >= case.synced_bytes
+    assert kinds == set(cases.KINDS)
+
+
+def test_canaries_have_cases() -> None:
+    content = log(2 * MIN_SKIP_BYTES, 100, 2 * MIN_SKIP_BYTES)
+    case = next(cases.lying_note(random.Random(2), content))
+    third = transactions(content)[2]
+    assert case.content[: third.middle.start] == content[: third.middle.start] and case.content != content
+    assert case.content[third.middle.stop :] == content[third.middle.stop :]
+    case = next(cases.wrong_length(content, True))
+    assert len(case.content) == len(content)
+    changed = events(case.content)
+    assert changed == events(content)
+    gtid = transactions(content)[0].events[0]
+    assert zlib.crc32(case.content[gtid.begin : gtid.end - 4]) == struct.unpack("<I", case.content[gtid.end - 4 : gtid.end])[0]
+
+
+def test_a_length_that_does_not_fit_is_refused() -> None:
+    content = log(2 * MIN_SKIP_BYTES, 100)
+    first, second = transactions(content)
+    assert lengthened(content, first, second, True) is not None
+    assert lengthened(content, transactions(log(100))[0], second, True) is None
