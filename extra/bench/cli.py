@@ -20,12 +20,13 @@ from rich.console import Console
 from bench import latency, picture, report, results
 from bench.context import Context
 from bench.errors import BenchError, Unavailable
-from bench.experiments import ddl, fileio, first_use, oltp, startup, undo
+from bench.experiments import binlog, ddl, fileio, first_use, oltp, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
 from bench.roots import remove_root
 from bench.subjects import (
+    BINLOG_SUBJECTS,
     DDL_SUBJECTS,
     FOREIGN_SUBJECTS,
     OLTP_SUBJECTS,
@@ -239,6 +240,25 @@ def ddl_command(
         check_names(operations, ddl.OPERATIONS, "operation")
         options = ddl.Options(rows, indexes, buffers, threads, operations, settings.subjects)
         _bench(settings, {"ddl": lambda context: ddl.run(context, options)})
+
+
+@main.command("binlog")
+@click.option("--mib", type=click.IntRange(1, binlog.MOST_MIB), default=binlog.MOST_MIB, show_default=True,
+              help="Size of the last binary log.")  # fmt: skip
+@click.option("--logs", callback=_split, default=",".join(binlog.LOGS), show_default=True,
+              help="What the last binary log holds.")  # fmt: skip
+@click.option("--ends", callback=_split, default=",".join(binlog.ENDS), show_default=True,
+              help="How the server before has ended.")  # fmt: skip
+@common_options
+def binlog_command(mib: int, logs: tuple[str, ...], ends: tuple[str, ...], **common: Any) -> None:
+    """Start with a large binary log, after a shutdown and after a crash."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, BINLOG_SUBJECTS)
+        check_names(logs, binlog.LOGS, "binary log")
+        check_names(ends, binlog.ENDS, "end")
+        options = binlog.Options(mib, logs, ends, settings.subjects)
+        _bench(settings, {"binlog": lambda context: binlog.run(context, options)})
 
 
 @main.command("fileio")

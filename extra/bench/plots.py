@@ -245,6 +245,17 @@ def _undo(documents: Sequence[Document]) -> list[Plot]:
     return plots
 
 
+def _binlog(documents: Sequence[Document]) -> list[Plot]:
+    plots = []
+    for (mode, profile), runs in _select(documents, "binlog").items():
+        for size, chosen in _sizes(runs).items():
+            labels, values = _bar_data(chosen, "ready_s")
+            if labels:
+                caption = f"Last binary log: {mode}, profile {profile}, {size}"
+                plots.append(Plot(caption, _bars(labels, values, "seconds until ready")))
+    return plots
+
+
 def _ddl(documents: Sequence[Document]) -> list[Plot]:
     plots = []
     for (mode, profile), runs in _select(documents, "ddl").items():
@@ -278,6 +289,7 @@ def plots(documents: Sequence[Document]) -> list[Plot]:
         *_startup(documents),
         *_first_use(documents),
         *_undo(documents),
+        *_binlog(documents),
         *_ddl(documents),
         *_simple(documents, "fileio", "iops", "reads a second"),
         *_simple(documents, "oltp", "transactions_per_sec", "transactions a second"),

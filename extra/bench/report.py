@@ -79,6 +79,16 @@ LAYOUTS = {
             _MEMORY,
         )
     ),
+    "binlog": Layout(
+        (
+            Column("ready_s", "ready, s", 2, spread=True),
+            Column("first_query_s", "first query, s", 2),
+            Column("reads", "reads", 0),
+            Column("sectors_read", "read, MiB", 0, scale=1 / 2048),
+            Column("binlog_bytes", "last binary log, MiB", 0, scale=2**-20),
+            _MEMORY,
+        )
+    ),
     "ddl": Layout(
         (
             Column("alter_s", "time, s", 1, spread=True),

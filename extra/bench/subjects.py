@@ -32,6 +32,7 @@ WAYS = "innodb_ddl_merge_ways"
 ON_THE_FLY = "innodb_ddl_merge_on_the_fly"
 DROP_CACHE = "innodb_ddl_merge_drop_cache"
 PROGRESS = "innodb_startup_progress_interval"
+BINLOG_SCAN = "binlog_startup_scan"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -44,6 +45,7 @@ STOCK_VALUES = {
     ON_THE_FLY: "OFF",
     DROP_CACHE: "ON",
     PROGRESS: "0",
+    BINLOG_SCAN: "EVENTS",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
@@ -205,6 +207,9 @@ DDL_SUBJECTS = (
 )
 """Subjects of the index build experiment."""
 
+BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults")
+"""Subjects of the experiment on the last binary log. MariaDB's has another format."""
+
 OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "mariadb")
 """Subjects of the regression check under load."""
 
@@ -236,6 +241,7 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
         ),
         "map": ({MAP: "ON"}, "tablespace map on"),
         "undo-read-ahead": ({UNDO: _default(binary, UNDO)}, "undo read-ahead on"),
+        "binlog-scan": ({BINLOG_SCAN: "TRANSACTIONS"}, "last binary log read from transaction to transaction"),
         "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),
         "merge-on-the-fly": ({ON_THE_FLY: "ON"}, "last merge not written out"),
         "merge-keep-cache": ({DROP_CACHE: "OFF"}, "sort files stay in the page cache"),

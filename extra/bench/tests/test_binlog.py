@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The experiment on the last binary log."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+from bench import report
+from bench.experiments import binlog
+from bench.tests.helpers import make_document, make_run
+
+
+def test_the_note_names_the_copy(tmp_path: Path) -> None:
+    (tmp_path / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
+    (tmp_path / "binlog.000002").write_bytes(b"\xfebin")
+    binlog.name_the_copy(tmp_path)
+    assert not (tmp_path / "binlog.synced").exists()
+    body = b"MYBLSYN1" + struct.pack("<QQIII", 1, 1 << 24, 7, 8, 0)
+    (tmp_path / "binlog.synced").write_bytes(body + struct.pack("<I", zlib.crc32(body)))
+    binlog.name_the_copy(tmp_path)
+    note = (tmp_path / "binlog.synced").read_bytes()
+    assert struct.unpack("<Q", note[8:16])[0] == (tmp_path / "binlog.000002").stat().st_ino
+    assert note[:8] + note[16:36] == body[:8] + body[16:]
+    assert struct.unpack("<I", note[36:])[0] == zlib.crc32(note[:36])
+
+
+def test_the_table_shows_the_start() -> None:
+    runs = [make_run("stock", 1, 9.5), make_run("binlog-scan", 1, 1.7)]
+    for run in runs:
+        run.experiment, run.mode, run.parameters = "binlog", "large-clean", {"mib": 1000}
+        run.metrics |= {"binlog_bytes": 1000 << 20, "reads": 10, "sectors_read": 2048}
+    grid = report.grids(make_document(runs))[0]
+    assert "ready, s" in grid.headings and "last binary log, MiB" in grid.headings
+    assert grid.rows[1][1] == "1.70"
