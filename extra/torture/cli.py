@@ -50,6 +50,8 @@ MAX_UNREPAIRED_PERCENT = 5
 MANY_DISKS = 20
 # With so many starts that have the map ON, one must have used it; with so many turns each server must have had one.
 MANY_MAP_STARTS = 10
+# Most lives have no large transaction that was noted as synced when they ended.
+MANY_SCAN_STARTS = 40
 MANY_TURNS = 80
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
@@ -241,7 +243,8 @@ def _details(counts: Counts) -> str:
     return (
         f"asked: {turns}; {counts.imported} imports;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
-        f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it;"
+        f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it,"
+        f" binlog_startup_scan in {counts.scan_used} of {counts.scan_starts};"
         f" {counts.unrepaired} torn pages not repaired by stock either;"
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
@@ -279,6 +282,8 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "pages_checked": counts.pages_checked,
         "map_starts": counts.map_starts,
         "map_used": counts.map_used,
+        "scan_starts": counts.scan_starts,
+        "scan_used": counts.scan_used,
         "found": counts.found,
     }
 
@@ -315,6 +320,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
+    if counts.scan_starts >= MANY_SCAN_STARTS and not counts.scan_used:
+        problems.append(f"none of {counts.scan_starts} starts with binlog_startup_scan has left anything out")
     if counts.importing >= MANY_COMMITS and not counts.imported:
         problems.append(f"no tablespace was imported in {counts.importing} commits")
     names, _ = subjects.turns(rig.subject, rig.binaries)

@@ -72,6 +72,8 @@ class Counts:
     # Starts of this build with the tablespace map ON that were asked, and those that had a map and used it.
     map_starts: int = 0
     map_used: int = 0
+    scan_starts: int = 0
+    scan_used: int = 0
     # Servers that were asked after a crash, by name.
     turns: Counter[str] = field(default_factory=Counter)
     # Faults that were drawn and have happened, by call and kind of file.
@@ -97,6 +99,9 @@ class Counts:
         if server.has_map:
             self.map_starts += 1
             self.map_used += server.files_trusted() > 0
+        if server.has_scan:
+            self.scan_starts += 1
+            self.scan_used += server.has_skipped()
 
 
 @dataclass

@@ -29,6 +29,8 @@ LOG_LINES_SHOWN = 12
 # Lives with the tablespace map; the others have it OFF, so that the default does not matter.
 MAP_SHARE = 2 / 3
 MAP_ON, MAP_OFF = "--loose-innodb-tablespace-map=ON", "--loose-innodb-tablespace-map=OFF"
+SCAN_ON, SCAN_OFF = "--loose-binlog-startup-scan=TRANSACTIONS", "--loose-binlog-startup-scan=EVENTS"
+_SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
 MAX_LOG_BYTES = 8 << 20
 TRUNCATE_SEC = 5.0
@@ -72,6 +74,7 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         f"--innodb-undo-log-encrypt={r.choice(ENCRYPT) if has_keyring else 'OFF'}",
         # MySQL does not know it, and `off` turns it off.
         MAP_ON if r.random() < MAP_SHARE else MAP_OFF,
+        r.choice([SCAN_ON, SCAN_OFF]),
     ]
 
 
@@ -160,6 +163,15 @@ class Server:
         """Files whose headers were not read, on the word of the map."""
         found = _TRUSTED.search(self._log())
         return int(found[1]) if found else 0
+
+    @property
+    def has_scan(self) -> bool:
+        """Whether it may leave out the middle of transactions when it reads the last binary log."""
+        return self.binary.name == "ours" and SCAN_ON in self.place.options
+
+    def has_skipped(self) -> bool:
+        """Whether it has done so."""
+        return _SKIPPED.search(self._log()) is not None
 
     def terminate(self) -> None:
         """Begin a clean shutdown."""
