@@ -8,6 +8,7 @@ import random
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from torture import canaries, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
-from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map
+from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_scan
 from torture.power import PowerLife
 from torture.sites import SITES, SitesLife
 
@@ -50,8 +51,10 @@ MAX_UNREPAIRED_PERCENT = 5
 MANY_DISKS = 20
 # With so many starts that have the map ON, one must have used it; with so many turns each server must have had one.
 MANY_MAP_STARTS = 10
-# Most lives have no large transaction that was noted as synced when they ended.
-MANY_SCAN_STARTS = 40
+# In so many loads some must have made undo tablespaces, and most must have been allowed to.
+MANY_LOADS = 30
+# After so many power cuts one must have left a note on the binary log that was of use.
+MANY_SCAN_CUTS = 60
 MANY_TURNS = 80
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
@@ -227,6 +230,8 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
     if rig.counts.map_starts >= MANY_MAP_STARTS and not rig.counts.map_used:
         # Chance may have left no map that could be used.
         use_map(rig)
+    if rig.counts.scan_starts and not rig.counts.scan_used:
+        use_scan(rig)
     return found
 
 
@@ -244,11 +249,17 @@ def _details(counts: Counts) -> str:
         f"asked: {turns}; {counts.imported} imports;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
         f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it,"
-        f" binlog_startup_scan in {counts.scan_used} of {counts.scan_starts};"
+        f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)};"
+        f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
+        f" none made in {counts.undo_barred} of {counts.loads} loads;"
         f" {counts.unrepaired} torn pages not repaired by stock either;"
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
+
+
+def _by_kind(some: Counter[str], every: Counter[str]) -> str:
+    return ", ".join(f"{some[kind]} of {number} starts ({kind})" for kind, number in sorted(every.items()) if kind) or "no start"
 
 
 def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, object]:
@@ -282,8 +293,12 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "pages_checked": counts.pages_checked,
         "map_starts": counts.map_starts,
         "map_used": counts.map_used,
-        "scan_starts": counts.scan_starts,
-        "scan_used": counts.scan_used,
+        "scan_starts": {kind: number for kind, number in counts.scan_starts.items() if kind},
+        "scan_used": {kind: number for kind, number in counts.scan_used.items() if kind and number},
+        "loads": counts.loads,
+        "undo": dict(counts.undo),
+        "undo_barred": counts.undo_barred,
+        "undo_left": counts.undo_left,
         "found": counts.found,
     }
 
@@ -320,8 +335,14 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
-    if counts.scan_starts >= MANY_SCAN_STARTS and not counts.scan_used:
-        problems.append(f"none of {counts.scan_starts} starts with binlog_startup_scan has left anything out")
+    if counts.scan_starts.total() and not counts.scan_used.total():
+        problems.append(f"none of {counts.scan_starts.total()} starts with binlog_startup_scan has left anything out")
+    if counts.scan_starts["power"] >= MANY_SCAN_CUTS and not counts.scan_used["power"]:
+        problems.append(f"none of {counts.scan_starts['power']} starts after power cuts has left anything out")
+    if counts.loads >= MANY_LOADS and not counts.undo["undo-create"]:
+        problems.append(f"no undo tablespace was made in {counts.loads} loads")
+    if counts.loads >= MANY_LOADS and 2 * counts.undo_barred > counts.loads:
+        problems.append(f"{counts.undo_barred} of {counts.loads} loads could make no undo tablespace")
     if counts.importing >= MANY_COMMITS and not counts.imported:
         problems.append(f"no tablespace was imported in {counts.importing} commits")
     names, _ = subjects.turns(rig.subject, rig.binaries)

@@ -93,7 +93,7 @@ class FaultLife:
         return self._verdict.is_clean
 
     def _place(self, environment: dict[str, str]) -> Place:
-        return Place(self._home / "data", self._home / "error.log", self._options, environment)
+        return Place(self._home / "data", self._home / "error.log", self._options, environment, "fault")
 
     def _fault(self) -> None:
         """A server with a fault, its end, and the oracle."""

@@ -8,6 +8,7 @@ import shutil
 import time
 
 from differential.server import Binary
+from torture import load
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, Verdict
 from torture.replica import Replica, free_port, source_options
@@ -49,7 +50,7 @@ class KillLife:
             options += source_options(port)
             self._replica = Replica(rig, self._r, port, page_kib)
         rig.counts.kill_lives += 1
-        self.place = Place(self._home / "data", self._home / "error.log", options, rig.environment)
+        self.place = Place(self._home / "data", self._home / "error.log", options, rig.environment, "kill")
 
     def run(self, end: float, cycles: int = CYCLES) -> bool:
         """Go through crashes until a failure or until `end`; True if nothing was found."""
@@ -148,9 +149,14 @@ class KillLife:
         server = self._start(self._rig.binary(r))
         if self._verdict.is_clean:
             self._crashed = self._histories
+            made = load.undo_made(self._histories[load.BUILDER])
             verdict, states = ask(self._rig, server, self._histories, NEVER)
             self._verdict.add(verdict)
             self._histories = go_on(states)
+            if states:
+                left = load.stray_undo(self.place.data, states[load.BUILDER].undo) & made
+                self._rig.counts.undo_left += len(left)
+                self._trace += [f"{name}.ibu is left of an undo tablespace that was there" for name in sorted(left)]
         return server
 
     def _kill(self, server: Server) -> None:

@@ -23,7 +23,7 @@ from differential.server import Binary
 from redstart_cli.console import say
 from torture import load, pages, subjects
 from torture.oracle import History, Journal, State, Verdict, write_journal
-from torture.server import MAP_ON, Place, Server, ask_oracle, initialise, page_option
+from torture.server import MAP_ON, SCAN_ON, Place, Server, ask_oracle, initialise, page_option
 
 JOIN_TIMEOUT_SEC = 90
 # Commits that make a crash worth its while, and how long to wait for them.
@@ -31,6 +31,8 @@ ENOUGH = 10
 SLOW_SEC = 10.0
 # Directories have to be some seconds old, and a stop has little time to write the map.
 MAP_STARTS = 10
+# Of 300 KB each: several notes, each after a MiB.
+SCAN_TRANSACTIONS = 12
 # Lives with pages of another size than 16 KiB.
 OTHER_PAGE_SHARE = 0.3
 OTHER_PAGES_KIB = (4, 8, 32, 64)
@@ -72,8 +74,17 @@ class Counts:
     # Starts of this build with the tablespace map ON that were asked, and those that had a map and used it.
     map_starts: int = 0
     map_used: int = 0
-    scan_starts: int = 0
-    scan_used: int = 0
+    # Starts of this build with binlog_startup_scan=TRANSACTIONS that were asked, by the kind of crash, and those that have
+    # left something out, in the recovery, too.
+    scan_starts: Counter[str] = field(default_factory=Counter)
+    scan_used: Counter[str] = field(default_factory=Counter)
+    # Loads, and those that made no undo tablespace because of a file that a crash has left.
+    loads: int = 0
+    undo_barred: int = 0
+    # Acknowledged steps with undo tablespaces, by kind.
+    undo: Counter[str] = field(default_factory=Counter)
+    # Files of undo tablespaces whose CREATE was acknowledged, and which are in the dictionary no more.
+    undo_left: int = 0
     # Servers that were asked after a crash, by name.
     turns: Counter[str] = field(default_factory=Counter)
     # Faults that were drawn and have happened, by call and kind of file.
@@ -100,8 +111,8 @@ class Counts:
             self.map_starts += 1
             self.map_used += server.files_trusted() > 0
         if server.has_scan:
-            self.scan_starts += 1
-            self.scan_used += server.has_skipped()
+            self.scan_starts[server.place.crash] += 1
+            self.scan_used[server.place.crash] += server.passes_skipped() > 1
 
 
 @dataclass
@@ -212,7 +223,12 @@ class Clients:
             lambda: server.has_died,
         )
         undo = {name for history in histories for name in history.base.undo}
-        may_create_undo = not load.stray_undo(server.place.data, undo)
+        strays = load.stray_undo(server.place.data, undo)
+        if not rig.is_canary:
+            rig.counts.loads += 1
+            rig.counts.undo_barred += bool(strays)
+        if strays:
+            say(f"  no CREATE UNDO TABLESPACE in this load: there is {', '.join(sorted(strays))} of an earlier one")
         self._clients = {
             history.client: load.Client(
                 server.socket,
@@ -220,7 +236,7 @@ class Clients:
                 numbers[history.client],
                 load.Planner(
                     history.client, random.Random(r.random()), rig.variants(page_kib), not rig.is_canary,
-                    rig.all_indexes, may_import, may_create_undo,
+                    rig.all_indexes, may_import, not strays,
                 ),
                 self._book,
             )
@@ -259,6 +275,7 @@ class Clients:
             self._rig.counts.acknowledged += client.acknowledged
             self._rig.counts.refused += client.refused
             self._rig.counts.imported += client.imported
+            self._rig.counts.undo += client.undo
             self._rig.counts.importing += client.acknowledged * self._may_import
             if client.defect:
                 wrong.append(client.defect)
@@ -314,6 +331,35 @@ def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]
             said = " ".join((done.stderr or done.stdout).split())[:300]
             wrong.append(f"innochecksum {path.relative_to(data)}: {done.returncode}: {said}")
     return wrong
+
+
+def use_scan(rig: Rig) -> None:
+    """Transactions until one is noted as synced, a kill, and a start that must not read it whole."""
+    home = rig.work / "scan"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(rig.base(), home / "data")
+    place = Place(home / "data", home / "error.log", [SCAN_ON, "--max-binlog-size=64M"], crash="scan")
+    server = Server(rig.binaries["ours"], place)
+    try:
+        problem = server.wait_ready()
+        if not problem:
+            connection = load.connect(server.socket)
+            with connection.cursor() as cursor:
+                cursor.execute("CREATE DATABASE scan")
+                cursor.execute("CREATE TABLE scan.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+                for _ in range(SCAN_TRANSACTIONS):
+                    cursor.execute("INSERT INTO scan.t (b) VALUES (REPEAT('s', 300000))")
+                    connection.commit()
+            connection.close()
+            server.kill()
+            server = Server(rig.binaries["ours"], place)
+            problem = server.wait_ready()
+            rig.counts.ask(server, is_turn=False)
+            problem = problem or server.stop()
+    finally:
+        server.kill()
+    if problem:
+        raise BenchError(problem)
 
 
 def use_map(rig: Rig) -> None:

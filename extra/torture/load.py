@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,6 +170,12 @@ def stray_undo(data: Path, known: set[str]) -> set[str]:
     MySQL gives their number, or their ID, to the next one, and after another crash no server starts.
     """
     return {path.stem for path in data.glob("*.ibu")} - known
+
+
+def undo_made(history: History) -> set[str]:
+    """Undo tablespaces of a history that have been there for certain; no name is used twice."""
+    steps = [step for step in history.steps if step.acknowledged is not None and step.ops]
+    return set(history.base.undo) | {step.ops[0][1] for step in steps if step.ops[0][0] == "undo-create"}
 
 
 def discarded_files(data: Path, states: Sequence[State]) -> set[Path]:
@@ -477,6 +484,7 @@ class Client(threading.Thread):
         self._cursor: Any = None
         self.acknowledged = 0
         self.imported = 0
+        self.undo: Counter[str] = Counter()
         self.refused = 0
         self.defect = ""
 
@@ -502,6 +510,8 @@ class Client(threading.Thread):
                 if self._do(step):
                     state.apply(step)
                     self.acknowledged += not step.is_undone
+                    if step.ops and step.ops[0][0].startswith("undo-"):
+                        self.undo[step.ops[0][0]] += 1
                     if step.ops and step.ops[0][0] == "import":
                         self.imported += 1
                         self._wait_for_purge()

@@ -20,7 +20,8 @@ from redstart_cli.console import warn
 from torture import load, pages, preload, stack, writelog
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, History, Verdict
-from torture.server import MAP_ON, Place, Server, page_option, random_options
+from torture.server import MAP_ON, SCAN_ON, Place, Server, page_option, random_options
+from torture.writeback import Writeback
 
 MIN_LOAD_SEC = 1.0
 MAX_LOAD_SEC = 4.0
@@ -42,6 +43,8 @@ TRIES = 200
 UNREPAIRED = {"header": ("[MY-015090]",), "transaction system": ("[MY-011906]", "[page id: space=0, page number=5]")}
 # Lives in which the tablespace map is not flushed.
 UNFLUSHED_MAP_SHARE = 0.25
+# Lives that may have a note on the binary log, and have it on the disk.
+NOTE_SHARE = 0.75
 
 
 @dataclass
@@ -87,6 +90,8 @@ class PowerLife:
         # A map that was not flushed may be torn or old, but must not be believed: nothing may be lost by it.
         drops_map = self._r.random() < UNFLUSHED_MAP_SHARE and not rig.is_canary
         self._environment = preload.dropping(rig.work, "map") if drops_map else rig.environment
+        # By itself the kernel writes a note on the binary log back when the load is long over.
+        self._writes_note = SCAN_ON in self._options and self._r.random() < NOTE_SHARE
         # MySQL flushes the doublewrite file before it writes the pages only if this is false.
         methods = [option for option in self._options if option.startswith("--innodb-flush-method=")]
         self._is_direct = methods[-1].endswith("=O_DIRECT")
@@ -144,7 +149,8 @@ class PowerLife:
     def _place(self, log: str) -> Place:
         path = self._home / log
         path.unlink(missing_ok=True)
-        return Place(self._home / "fs/data", path, self._options, self._environment)
+        crash = "power" if log == "cut.log" else ""
+        return Place(self._home / "fs/data", path, self._options, self._environment, crash)
 
     def _record(self, source: Source, level: int) -> Recording | None:
         """A start on a disk and a load, with all writes; None if that alone has shown a failure."""
@@ -182,7 +188,8 @@ class PowerLife:
                     self._rig, server, after, self._numbers, self._home / "journal", self._r, position,
                     page_kib=self._page_kib,
                 )
-                clients.work(self._r.uniform(MIN_LOAD_SEC, MAX_LOAD_SEC))
+                with Writeback(place.data / "binlog.synced") if self._writes_note else contextlib.nullcontext():
+                    clients.work(self._r.uniform(MIN_LOAD_SEC, MAX_LOAD_SEC))
                 if self._needs_checkpoint and wait_for_checkpoint(server):
                     # Cuts are made behind it.
                     loaded = position()

@@ -29,6 +29,8 @@ LOG_LINES_SHOWN = 12
 # Lives with the tablespace map; the others have it OFF, so that the default does not matter.
 MAP_SHARE = 2 / 3
 MAP_ON, MAP_OFF = "--loose-innodb-tablespace-map=ON", "--loose-innodb-tablespace-map=OFF"
+SCAN_SHARE = 1 / 2
+LARGE_LOG_SHARE = 2 / 3
 SCAN_ON, SCAN_OFF = "--loose-binlog-startup-scan=TRANSACTIONS", "--loose-binlog-startup-scan=EVENTS"
 _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
@@ -48,6 +50,13 @@ COMMON = (
 def page_option(page_kib: int) -> str:
     """The option that a data directory must be used with."""
     return f"--innodb-page-size={page_kib}k"
+
+
+def _scan_options(r: random.Random) -> list[str]:
+    """How the last binary log is read; what is left out is in a large file, so there is one more often than not."""
+    if r.random() < SCAN_SHARE:
+        return [SCAN_ON, *(["--max-binlog-size=64M"] if r.random() < LARGE_LOG_SHARE else [])]
+    return [SCAN_OFF]
 
 
 def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = pages.PAGE_KIB) -> list[str]:
@@ -74,7 +83,7 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         f"--innodb-undo-log-encrypt={r.choice(ENCRYPT) if has_keyring else 'OFF'}",
         # MySQL does not know it, and `off` turns it off.
         MAP_ON if r.random() < MAP_SHARE else MAP_OFF,
-        r.choice([SCAN_ON, SCAN_OFF]),
+        *_scan_options(r),
     ]
 
 
@@ -86,6 +95,8 @@ class Place:
     log: Path
     options: list[str]
     environment: dict[str, str] = field(default_factory=dict)
+    # What the start follows, for the counts.
+    crash: str = ""
 
 
 class Server:
@@ -169,9 +180,9 @@ class Server:
         """Whether it may leave out the middle of transactions when it reads the last binary log."""
         return self.binary.name == "ours" and SCAN_ON in self.place.options
 
-    def has_skipped(self) -> bool:
-        """Whether it has done so."""
-        return _SKIPPED.search(self._log()) is not None
+    def passes_skipped(self) -> int:
+        """In how many passes over the file it has done so: two after a crash, the first for the recovery."""
+        return len(_SKIPPED.findall(self._log()))
 
     def terminate(self) -> None:
         """Begin a clean shutdown."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from differential.server import Binary
-from torture import life, tamper
+from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
-from torture.oracle import NEVER, State, Verdict
-from torture.server import MAP_OFF, MAP_ON, Place, Server, observe
+from torture.oracle import NEVER, History, State, Step, Verdict
+from torture.server import MAP_OFF, MAP_ON, SCAN_OFF, SCAN_ON, _SKIPPED, Place, Server, observe
 
 
 class Cursor:
@@ -101,3 +102,36 @@ def test_a_canary_of_the_oracle_is_found_by_its_own_message(tmp_path: Path) -> N
     assert oracle._found[balance.name] is True
     assert tamper.PAGE in tamper.names(True)
     assert tamper.PAGE not in tamper.names(False)
+
+
+def test_starts_that_leave_out_transactions_are_counted(tmp_path: Path) -> None:
+    counts, log = Counts(), tmp_path / "log"
+    # As sql/binlog/startup_scan.cc writes it.
+    line = "[Note] [MY-000000] [Server] Binary log scan at start-up: 99 bytes in the middle of 2 transactions were not read.\n"
+    log.write_text(line)
+    counts.ask(fake_server(log, option=SCAN_ON))
+    assert (counts.scan_starts[""], counts.scan_used[""]) == (1, 0), "the second pass only"
+    log.write_text(line + line)
+    for name, option in (("ours", SCAN_ON), ("ours", SCAN_OFF), ("off", SCAN_ON), ("stock", SCAN_ON)):
+        counts.ask(fake_server(log, name, option))
+    assert (counts.scan_starts[""], counts.scan_used[""]) == (2, 1)
+    server = fake_server(log, option=SCAN_ON)
+    server.place.crash = "power"
+    server._log_begin = len(line)
+    counts.ask(server)
+    assert (counts.scan_starts["power"], counts.scan_used["power"]) == (1, 0), "what a start before has said"
+
+
+def test_the_text_is_that_of_the_server() -> None:
+    source = (Path(__file__).parents[3] / "sql/binlog/startup_scan.cc").read_text(encoding="utf-8")
+    written = "".join(re.findall(r'"(.*?)"', source[source.index("snprintf(") :])[:2])
+    assert _SKIPPED.search(written.replace("%llu", "7"))
+
+
+def test_undo_tablespaces_that_were_there() -> None:
+    history = History(load.BUILDER, State(undo={"u1"}))
+    for number, (kind, name, is_acknowledged) in enumerate(
+        [("undo-create", "u2", True), ("undo-create", "u3", False), ("undo-drop", "u1", True)]
+    ):
+        history.steps.append(Step(number, "ddl", [(kind, name)], acknowledged=2.0 if is_acknowledged else None))
+    assert load.undo_made(history) == {"u1", "u2"}

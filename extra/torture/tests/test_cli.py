@@ -19,7 +19,7 @@ from torture.life import Counts, Rig
 KINDS = ["kill", "power", "fault"]
 GOOD = Counts(
     cycles=3, kills=2, replicas=1, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
-    map_starts=20, map_used=1, scan_starts=40, scan_used=1, turns=Counter(ours=70, off=9, stock=5), checked_in=Counter(kill=3, power=3, fault=3),
+    map_starts=20, map_used=1, scan_starts=Counter(kill=9, power=70), scan_used=Counter(power=1), turns=Counter(ours=70, off=9, stock=5), checked_in=Counter(kill=3, power=3, fault=3),
 )  # fmt: skip
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
 FOUND = dict.fromkeys(canaries.names(Rig({}, "ours", Path(), ["innochecksum"]), KINDS), True)
@@ -54,7 +54,10 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"power_cuts": 20, "unrepaired": 3}, "on 3 of 20 disks a torn page"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": 0}, "none of 20 starts"),
-        ({"scan_used": 0}, "none of 40 starts"),
+        ({"scan_starts": Counter(kill=9), "scan_used": Counter()}, "none of 9 starts with binlog_startup_scan"),
+        ({"scan_used": Counter(kill=1)}, "none of 70 starts after power cuts"),
+        ({"loads": 30}, "no undo tablespace was made in 30 loads"),
+        ({"loads": 30, "undo_barred": 16, "undo": Counter({"undo-create": 1})}, "16 of 30 loads could make no undo"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
         ({"turns": Counter(ours=70, stock=20)}, "off had none of 90 turns"),
     ],
@@ -117,7 +120,7 @@ def test_less_than_was_asked_for_is_a_failure(monkeypatch: pytest.MonkeyPatch, t
 def test_the_report_has_the_keys_that_others_read() -> None:
     report = cli._report(GOOD, 7, FOUND)
     keys = "cycles kills power_cuts faults acknowledged checked lost wrong canaries seed".split()
-    keys += "known fired sites turns checked_in files_checked pages_checked map_starts map_used scan_starts scan_used".split()
+    keys += "known fired sites turns checked_in files_checked pages_checked map_starts map_used scan_starts scan_used loads undo undo_barred undo_left".split()
     assert set(keys) <= report.keys()
     assert (report["seed"], report["canaries"]) == (7, FOUND)
 
