@@ -230,7 +230,7 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
     if rig.counts.map_starts >= MANY_MAP_STARTS and not rig.counts.map_used:
         # Chance may have left no map that could be used.
         use_map(rig)
-    if rig.counts.scan_starts and not rig.counts.scan_used:
+    if rig.counts.scan_starts.total() and not rig.counts.scan_used.total():
         use_scan(rig)
     return found
 

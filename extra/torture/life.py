@@ -31,7 +31,7 @@ ENOUGH = 10
 SLOW_SEC = 10.0
 # Directories have to be some seconds old, and a stop has little time to write the map.
 MAP_STARTS = 10
-# Of 300 KB each: several notes, each after a MiB.
+# Of 300 KB each, and so one note each.
 SCAN_TRANSACTIONS = 12
 # Lives with pages of another size than 16 KiB.
 OTHER_PAGE_SHARE = 0.3

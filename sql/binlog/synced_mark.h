@@ -81,7 +81,7 @@ class Synced_mark {
   /** The note is written again after so many more bytes. A start after a crash
   reads that much event by event, the transaction in which the note ends, and
   what was not synced. */
-  static constexpr uint64_t STEP_BYTES = 1ULL << 20;
+  static constexpr uint64_t STEP_BYTES = 65536;
 
   Synced_mark() = default;
   Synced_mark(const Synced_mark &) = delete;
