@@ -89,7 +89,7 @@ def test_parts_are_what_ci_leaves_out() -> None:
     parts = nightly.parts(20261122)
     assert len({part.name for part in parts}) == len(parts)
     levels = {part.arguments[0] for part in parts}
-    assert levels == {*testing.NOT_IN_ALL, "unit", "mtr", "differential", "torture"}
+    assert levels == {*testing.NOT_IN_ALL, "unit", "mtr", "differential", "binlog", "torture"}
     for preset in set(PRESETS) - {testing.RELEASE}:
         for level in ("unit", "mtr"):
             assert (level, "--preset", preset) in [part.arguments for part in parts]
