@@ -35,5 +35,5 @@ def first_unformatted(
         raise OverlayError(f"{tool}: {done.stderr.decode('utf-8', 'replace').strip()[-500:]}")
     if done.stdout == data:
         return None
-    pairs = zip(data.split(b"\n"), done.stdout.split(b"\n"))
+    pairs = zip(data.split(b"\n"), done.stdout.split(b"\n"), strict=False)
     return next((number for number, (ours, theirs) in enumerate(pairs, 1) if ours != theirs), 1)

@@ -82,7 +82,7 @@ def one_char_per_byte(data: bytes) -> str:
     return data.decode("latin-1").translate(_ASCII)
 
 
-_ASCII = {byte: "x" for byte in range(128, 256)}
+_ASCII = dict.fromkeys(range(128, 256), "x")
 
 
 def view(data: bytes) -> View:

@@ -8,7 +8,6 @@ measured; the figures of that check go into the JSON. A profile that does not ho
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,7 +174,7 @@ def _throttled(
 def profile_facts(volume: Volume) -> dict[str, Any]:
     """What the JSON says about the profile; a limit of memory is part of its name."""
     profile = volume.profile
-    facts = {"name": profile.name, "what": profile.what, "verified": dict(volume.verified)}
+    facts: dict[str, Any] = {"name": profile.name, "what": profile.what, "verified": dict(volume.verified)}
     if volume.memory_bytes is not None:
         size = f"{volume.memory_bytes // MIB:,} MiB of memory"
         facts["name"] += f", {size}"

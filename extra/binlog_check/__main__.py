@@ -34,7 +34,10 @@ _QUERIES = [
     "SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "XA RECOVER CONVERT XID", "SHOW BINARY LOGS",
     "SHOW BINARY LOG STATUS", "CHECKSUM TABLE d.t, d.m", "SELECT COUNT(*) FROM information_schema.tables",
 ]  # fmt: skip
-_SKIPPED = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'binlog_startup_scan_transactions_skipped'"
+_SKIPPED = (
+    "SELECT variable_value FROM performance_schema.global_status"
+    " WHERE variable_name = 'binlog_startup_scan_transactions_skipped'"
+)
 # What is said of the binary log, besides warnings and errors.
 _NOTE = re.compile(r"MY-010229|MY-010226|MY-010228|truncat|XA crash recovery|prepared", re.IGNORECASE)
 _NUMBER_OF_TIME = re.compile(r"^\S+ \d+ ")
@@ -133,7 +136,7 @@ class Runner:
 
 
 def _first_difference(one: list[str], other: list[str]) -> str:
-    for left, right in zip(one, other):
+    for left, right in zip(one, other, strict=False):
         if left != right:
             return f"{left!r} against {right!r}"
     return f"{one[len(other):]!r} against {other[len(one):]!r}"

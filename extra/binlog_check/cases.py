@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ def lying_note(r: random.Random, content: bytes) -> Iterator[Case]:
 def wrong_length(content: bytes, has_checksums: bool) -> Iterator[Case]:
     """Canary: a GTID event that has the length of two transactions."""
     every = transactions(content)
-    for first, second in zip(every, every[1:]):
+    for first, second in itertools.pairwise(every):
         if len(first.middle) > 0 and second.events[-1].kind == first.events[-1].kind:
             changed = lengthened(content, first, second, has_checksums)
             if changed is not None:

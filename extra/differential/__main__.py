@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from differential.canary import (CANARIES, MAX_STATES, Canary, CanaryError, check_mark, compile_library, is_found,
-                                 with_canary)
+from differential.canary import CANARIES, MAX_STATES, Canary, CanaryError, check_mark, compile_library, is_found, with_canary
 from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
 from differential.mutations import MUTATIONS
 from differential.report import Report
@@ -32,7 +32,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True, help="directory for data; short path")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--states", type=int, default=20, help="how many")
-    parser.add_argument("--seconds", type=float, default=0, help="begin no state after this time, if there were AT_LEAST states; 0 = no limit")
+    parser.add_argument("--seconds", type=float, default=0,
+                        help="begin no state after this time, if there were AT_LEAST states; 0 = no limit")
     parser.add_argument("--at-least", type=int, default=24, help="how many states whatever time it takes")
     parser.add_argument("--canaries", metavar="NAMES", default="all",
                         help="all, none, or which ones with commas between them: " + ", ".join(CANARIES))
@@ -148,7 +149,7 @@ def find_canaries(arguments: argparse.Namespace, settings: Settings, places: Pla
     report.canaries = dict.fromkeys(names)
     lock = threading.Lock()
 
-    def show(name: str, number: int, canary: Canary) -> dict[str, object]:
+    def show(name: str, number: int, canary: Canary) -> dict[str, Any]:
         with places.place() as (place, _):
             setting = with_canary(settings.plain(place / f"{name}{number}"), canary, library,
                                   settings.work / f"mark-{name}")
@@ -196,7 +197,7 @@ def show_states(arguments: argparse.Namespace, settings: Settings, places: Place
     """Make states from seeds one after the other, and compare the servers on each."""
     begin = time.monotonic()
 
-    def one(seed: int) -> dict[str, object] | None:
+    def one(seed: int) -> dict[str, Any] | None:
         has_time = not arguments.seconds or time.monotonic() - begin < arguments.seconds
         if not has_time and seed >= arguments.seed + arguments.at_least:
             return None

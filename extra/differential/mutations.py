@@ -291,6 +291,7 @@ def ext_rename(state: State, _path: Path, _other: Path) -> list[Path]:
 @mutation
 def device(state: State, _path: Path, _other: Path) -> list[Path]:
     """Mount everything by another device."""
+    assert state.setting.change_device is not None
     state.setting.change_device()
     return [state.home / "data"]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from differential.server import NO_ANSWER, Server
 
@@ -78,7 +79,7 @@ def read_start(log: str) -> Start:
 class Outcome:
     """What one server made of a state, in its runs."""
 
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     starts: list[Start] = field(default_factory=list)
     # The turn in which it read a file that is too short. MySQL does so if it made the object of a table without a look
     # at the file; an error number from before decides then whether it reads again without end, or asserts.
@@ -95,7 +96,7 @@ class Outcome:
         return min(filter(None, (self.short_read_in, next(deaths, None))), default=None)
 
 
-def ask(server: Server, facts: dict[str, object], turn: int, r: random.Random, in_place: set[str]) -> None:
+def ask(server: Server, facts: dict[str, Any], turn: int, r: random.Random, in_place: set[str]) -> None:
     """What a client sees, first of all in random order. Tables that were changed in place are left as they are."""
     tables = server.sql("SELECT CONCAT('`', table_schema, '`.`', table_name, '`') FROM information_schema.tables"
                         " WHERE table_schema IN ('a', 'b', 'c') ORDER BY 1").splitlines()
@@ -103,12 +104,12 @@ def ask(server: Server, facts: dict[str, object], turn: int, r: random.Random, i
     asked = list(tables)
     r.shuffle(asked)
     views = [
-        ("spaces", "SELECT name, space, page_size, space_type, encryption, state, autoextend_size"
-                   " FROM information_schema.innodb_tablespaces ORDER BY space"),
-        ("i_s files", "SELECT file_name, tablespace_name, status, file_type, autoextend_size"
-                      " FROM information_schema.files WHERE file_type = 'TABLESPACE' ORDER BY tablespace_name"),
-        ("statistics", "SELECT table_schema, table_name, row_format, data_length > 0 FROM"
-                       " information_schema.tables WHERE table_schema IN ('a', 'b', 'c') ORDER BY 1, 2"),
+        ("spaces", ("SELECT name, space, page_size, space_type, encryption, state, autoextend_size"
+                    " FROM information_schema.innodb_tablespaces ORDER BY space")),
+        ("i_s files", ("SELECT file_name, tablespace_name, status, file_type, autoextend_size"
+                       " FROM information_schema.files WHERE file_type = 'TABLESPACE' ORDER BY tablespace_name")),
+        ("statistics", ("SELECT table_schema, table_name, row_format, data_length > 0 FROM"
+                        " information_schema.tables WHERE table_schema IN ('a', 'b', 'c') ORDER BY 1, 2")),
         ("prepared", "XA RECOVER"),
     ]
     r.shuffle(views)
@@ -128,13 +129,13 @@ def ask(server: Server, facts: dict[str, object], turn: int, r: random.Random, i
                                   f"ALTER TABLE {table} ENGINE=InnoDB", f"INSERT INTO {table} VALUES (-1, 'y')",
                                   f"ALTER TABLE {table} DISCARD TABLESPACE"])
             questions.append((statement, statement))
-    for (name, _), answer in zip(questions, server.ask([query for _, query in questions])):
+    for (name, _), answer in zip(questions, server.ask([query for _, query in questions]), strict=True):
         facts[f"{turn} {name}"] = UNDO.sub(r"\1\tUndo", answer)
 
 
 def is_in_place(in_place: set[str], key: str) -> bool:
     """True if the table that a fact is about may be one whose file was changed in place."""
-    table = key.split("`.`")[-1].rstrip("`")
+    table = key.rsplit("`.`", maxsplit=1)[-1].rstrip("`")
     if "@" in "".join(in_place) and (not table.isascii() or set("@#/-") & set(table)):
         return True  # the name of its file is another one
     return any(stem.split("#")[0] == table or stem.startswith("g") for stem in in_place)
@@ -146,7 +147,7 @@ def is_untold(first: Outcome, run: Outcome, key: str) -> bool:
     MySQL dies when it uses a file that holds another tablespace, or less, than the object it made of it. That may
     be at another question than with the map.
     """
-    died = f"{key.split()[0]} exit code"
+    died = f"{key.split(maxsplit=1)[0]} exit code"
     if run.facts.get(key) == "" and died in run.facts:
         return True
     return first.facts.get(key) == "" and died in first.facts and has_died(run)
@@ -158,7 +159,7 @@ def may_start_again(first: Outcome, run: Outcome, key: str) -> bool:
     If one without the map refuses, one with it may start once: when it has read the headers that it had trusted, the
     next start refuses too. If one without the map starts, one with it may refuse once.
     """
-    turn = int(key.split()[0])
+    turn = int(key.split(maxsplit=1)[0])
     if first.facts.get(key) is False:
         # It may refuse once, and says then what to do.
         return turn == 1 and any(AGAIN in message for message in first.facts.get("1 messages", []))
@@ -184,7 +185,7 @@ def is_comparable(in_place: set[str], key: str, left: object, right: object) -> 
     return not is_in_place(in_place, key)
 
 
-def expected(facts: dict[str, object], others: dict[str, object]) -> dict[str, object]:
+def expected(facts: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     """The facts without what only a server with the map says, and may say."""
     found = dict(facts)
     for key, messages in facts.items():
@@ -199,7 +200,7 @@ def is_told(key: str, last: int, left: object, right: object) -> bool:
 
     Rows that both have counted are told, and so is a start that the first refuses and the second does not.
     """
-    turn = int(key.split()[0])
+    turn = int(key.split(maxsplit=1)[0])
     if turn == last + 1 and key.endswith(" starts"):
         return left is False and right is True
     if turn != last + 1 or " rows of " not in key:
@@ -254,7 +255,7 @@ def has_died_by_itself(first: Outcome, run: Outcome, key: str) -> bool:
 
     The other has seen the file at its start, and refused that.
     """
-    turn = key.split()[0]
+    turn = key.split(maxsplit=1)[0]
     said = "".join(first.facts.get(f"{turn} messages", []))
     return run.facts.get(f"{turn} starts") is False and any(words in said for words in (*OWN_DEATHS, WRONG_FILE))
 
@@ -262,6 +263,7 @@ def has_died_by_itself(first: Outcome, run: Outcome, key: str) -> bool:
 def difference(one: str, first: Outcome, two: str, runs: list[Outcome], in_place: set[str]) -> str | None:
     """What the first server did, compared with the nearest run of the second; None if one run is the same in all."""
     found = [run_difference(one, first, two, run, in_place) for run in runs]
-    if None in found:
+    told = [text for text in found if text is not None]
+    if len(told) < len(found):
         return None
-    return min(found, key=lambda text: (text.count("\n"), text))
+    return min(told, key=lambda text: (text.count("\n"), text))

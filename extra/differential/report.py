@@ -105,7 +105,9 @@ class Report:
             f"mutations, met by a map that was trusted/made: {kinds or 'none'}",
             f"kills as the server entered a system call on the map, happened/tried: {kills or 'none'}",
             f"canaries, states until found: {canaries or 'none'}",
-            f"states: {self.states}, differences: {self.differences}, map used at the first start: {self.map_used}, "
-            f"files trusted there: {self.files_trusted}, with a change in reach of a trusting map: {self.met} of "
-            f"{self.states - self.without_map} with a usable map; {also}",
+            (
+                f"states: {self.states}, differences: {self.differences}, map used at the first start: {self.map_used}, "
+                f"files trusted there: {self.files_trusted}, with a change in reach of a trusting map: {self.met} of "
+                f"{self.states - self.without_map} with a usable map; {also}"
+            ),
         ]

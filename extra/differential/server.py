@@ -264,10 +264,11 @@ class Server:
                 answers[number] += AT_LINE.sub("", line) + "\n"
         return answers
 
-    def start_sql(self, text: str) -> subprocess.Popen:
+    def start_sql(self, text: str) -> subprocess.Popen[str]:
         """Run statements in the background."""
         process = subprocess.Popen(self._client(), text=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+        assert process.stdin is not None
         try:
             process.stdin.write(text)
             process.stdin.close()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -13,10 +12,11 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from differential.mutations import BY_SERVERS, MAX_DEPTH, MUTATIONS, NO_FILES, WEIGHTS
 from differential.outcome import MAX_RUNS, OWN_DEATHS, Outcome, ask, difference, read_start
-from differential.server import (Binary, Server, can_mount, configure_keyring, copy, has_strace, initialise)
+from differential.server import Binary, Server, can_mount, configure_keyring, copy, has_strace, initialise
 from differential.statements import SCHEMAS, Statements, is_table
 
 # Longer than the map's thread waits after DDL, and than a directory is too young to be trusted.
@@ -72,7 +72,7 @@ def trusted_in_base(binary: Binary, client: Path, base: Path, home: Path, option
         time.sleep(SETTLE_SEC)
         server.stop()
     start = read_start(log)
-    if not start.is_used:
+    if not start.is_used or start.trusted is None:
         raise ServerFault(f"a server does not use the map of its own data directory: {start.why_not}")
     return start.trusted
 
@@ -309,7 +309,7 @@ class State:
         for top in (self.home / "data" / "a", self.home / "data" / "b", self.home / "link/c", self.home / "ext1",
                     self.home / "ext2"):
             found += [path for path in top.rglob("*.ibd") if path.is_file() and not path.is_symlink()]
-        found += [path for path in (self.home / "data").glob("g*.ibd")]
+        found += list((self.home / "data").glob("g*.ibd"))
         return sorted(found)
 
     def save_old(self) -> None:
@@ -533,11 +533,11 @@ class State:
         return result
 
 
-def run_state(seed: int, setting: Setting) -> dict[str, object]:
+def run_state(seed: int, setting: Setting) -> dict[str, Any]:
     """Make a state, show it to all servers. Returns what there is to say about it."""
     workdir, home = setting.workdir, setting.home
     state = State(seed, setting)
-    report: dict[str, object] = {"seed": seed, "difference": None, "error": None, "runs": 1, "cut": False,
+    report: dict[str, Any] = {"seed": seed, "difference": None, "error": None, "runs": 1, "cut": False,
                                  "stock": "stock" in setting.subjects}
     begin = time.monotonic()
     try:
@@ -577,7 +577,7 @@ def run_state(seed: int, setting: Setting) -> dict[str, object]:
             # Hardly anything was compared.
             report["met"] = report["met"] and 1 not in cuts
             report["difference"] = report["difference"] or found
-    except Exception as error:  # noqa: BLE001: whatever goes wrong is reported with its seed
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is reported with its seed
         report["error"] = report["difference"] = "".join(traceback.format_exception(error)[-3:])
     report["mutations"] = state.mutations
     report["kills_at"] = state.kills_at

@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ class Runner:
         for path in found:
             if path.is_dir():
                 ignored = self._ignored if path.samefile(self._context) else set()
-                shutil.copytree(path, to, dirs_exist_ok=True, symlinks=True, ignore=lambda folder, all_names, ignored=ignored, top=path: [n for n in all_names if Path(folder) == top and n in ignored])  # fmt: skip
+                shutil.copytree(path, to, dirs_exist_ok=True, symlinks=True, ignore=_at_the_top(path, ignored))
             elif target.endswith("/") or len(found) > 1:
                 to.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, to / path.name)
@@ -159,6 +160,11 @@ class Runner:
         if code != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
             raise DockerfileError(f"{' '.join(command[:6])} ... ended with {code}:\n{tail}")
+
+
+def _at_the_top(top: Path, ignored: set[str]) -> Callable[[str, list[str]], list[str]]:
+    """For copytree: leave these names out of one folder, not of those in it."""
+    return lambda folder, names: [name for name in names if Path(folder) == top and name in ignored]
 
 
 def inside(stage: Stage, command: list[str], environment: dict[str, str] | None = None) -> list[str]:

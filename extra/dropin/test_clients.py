@@ -71,7 +71,8 @@ def _install(folder: Path, *commands: list[str]) -> None:
 
 def test_python(server: Server, tmp_path: Path) -> None:
     python = str(tmp_path / "venv/bin/python")
-    _install(tmp_path, [sys.executable, "-m", "venv", "venv"], [python, "-m", "pip", "install", "--quiet", "mysql-connector-python"])
+    _install(tmp_path, [sys.executable, "-m", "venv", "venv"],
+             [python, "-m", "pip", "install", "--quiet", "mysql-connector-python"])  # fmt: skip
     _expect(server, "py", [python, str(PROGRAMS / "client.py")], tmp_path)
 
 
@@ -83,5 +84,6 @@ def test_node(server: Server, tmp_path: Path) -> None:
 
 def test_go(server: Server, tmp_path: Path) -> None:
     shutil.copy(PROGRAMS / "client.go", tmp_path)
-    _install(tmp_path, ["go", "mod", "init", "client"], ["go", "get", "github.com/go-sql-driver/mysql"], ["go", "build", "-o", "client"])
+    _install(tmp_path, ["go", "mod", "init", "client"], ["go", "get", "github.com/go-sql-driver/mysql"],
+             ["go", "build", "-o", "client"])  # fmt: skip
     _expect(server, "go", ["./client"], tmp_path)

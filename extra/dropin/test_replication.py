@@ -108,9 +108,10 @@ def _load_sql(number: int, client: int) -> str:
     for i in range(40):
         lines.append(f"UPDATE t.base SET n = n + 1, s = RANDOM_BYTES(60) WHERE id % 97 = {client * 25 + i % 25};")
         lines.append(f"INSERT INTO t.base (s, n) SELECT s, n FROM t.base WHERE id % 101 = {i} AND id % 3 = {client};")
-        lines.append(f"CREATE TABLE t.c{number}_{client}_{i} (i INT PRIMARY KEY, b BLOB); INSERT INTO t.c{number}_{client}_{i} VALUES (1, RANDOM_BYTES(1000));")
+        table = f"t.c{number}_{client}_{i}"
+        lines.append(f"CREATE TABLE {table} (i INT PRIMARY KEY, b BLOB); INSERT INTO {table} VALUES (1, RANDOM_BYTES(1000));")
         if i % 3 == 2:
-            lines.append(f"DROP TABLE t.c{number}_{client}_{i - 1}; ALTER TABLE t.c{number}_{client}_{i} ADD COLUMN c INT DEFAULT 3, ADD KEY (c);")
+            lines.append(f"DROP TABLE t.c{number}_{client}_{i - 1}; ALTER TABLE {table} ADD COLUMN c INT DEFAULT 3, ADD KEY (c);")
     return "\n".join(lines)
 
 
@@ -161,7 +162,8 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Member, Member]]:
             member.check_version()
         source.ask(
             "CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'r'; GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO repl@'127.0.0.1';"
-            "CREATE DATABASE t; CREATE TABLE t.base (id BIGINT AUTO_INCREMENT PRIMARY KEY, s VARBINARY(120), n INT, KEY (n), KEY (s))"
+            "CREATE DATABASE t; "
+            "CREATE TABLE t.base (id BIGINT AUTO_INCREMENT PRIMARY KEY, s VARBINARY(120), n INT, KEY (n), KEY (s))"
             " SELECT NULL AS id, RANDOM_BYTES(60) AS s, FLOOR(RAND() * 1000) AS n FROM information_schema.columns;"
             "SET GLOBAL rpl_semi_sync_source_enabled = ON"
         )
@@ -207,7 +209,8 @@ def test_replication(pair: tuple[Member, Member]) -> None:
     replica.ask("STOP REPLICA; START REPLICA")
     replica.catch_up(source)
     assert replica.sums() == source.sums()
-    assert replica.ask("SELECT COUNT(*) FROM performance_schema.replication_applier_status_by_worker WHERE last_error_number != 0") == [["0"]]
+    errors = "SELECT COUNT(*) FROM performance_schema.replication_applier_status_by_worker WHERE last_error_number != 0"
+    assert replica.ask(errors) == [["0"]]
 
 
 def test_clone(pair: tuple[Member, Member]) -> None:
@@ -261,7 +264,10 @@ def _await_members(member: Member, number: int) -> None:
 def _await_primary(*members: Member) -> Member:
     """Until the group has elected one of these, which it does when it has given up the one that is gone."""
     end = time.monotonic() + WAIT_SEC
-    primary = "SELECT member_port FROM performance_schema.replication_group_members WHERE member_role = 'PRIMARY' AND member_state = 'ONLINE'"
+    primary = (
+        "SELECT member_port FROM performance_schema.replication_group_members"
+        " WHERE member_role = 'PRIMARY' AND member_state = 'ONLINE'"
+    )
     while True:
         ports = [row[0] for row in members[0].ask(primary)]
         for member in members:
@@ -280,22 +286,30 @@ def test_group() -> None:
     try:
         for number, kind in enumerate(("stock", "stock", "ours")):
             member = Member(folder / str(number), kind, number + 1)
-            address = [f"--loose-group-replication-local-address=127.0.0.1:{ports[number]}", f"--loose-group-replication-group-seeds={seeds}"]
+            address = [
+                f"--loose-group-replication-local-address=127.0.0.1:{ports[number]}",
+                f"--loose-group-replication-group-seeds={seeds}",
+            ]
             member.add_options(*GROUP, *address)
             member.initialize()
             member.start()
             member.check_version()
             members.append(member)
             member.ask(
-                "SET sql_log_bin = 0; CREATE USER repl@'%' IDENTIFIED BY 'r'; GRANT REPLICATION SLAVE, BACKUP_ADMIN, GROUP_REPLICATION_STREAM ON *.* TO repl@'%';"
+                "SET sql_log_bin = 0; CREATE USER repl@'%' IDENTIFIED BY 'r';"
+                " GRANT REPLICATION SLAVE, BACKUP_ADMIN, GROUP_REPLICATION_STREAM ON *.* TO repl@'%';"
                 " SET sql_log_bin = 1;"
                 " CHANGE REPLICATION SOURCE TO SOURCE_USER = 'repl', SOURCE_PASSWORD = 'r' FOR CHANNEL 'group_replication_recovery'"
             )
         first, second, ours = members
-        first.ask("SET GLOBAL group_replication_bootstrap_group = ON; START GROUP_REPLICATION; SET GLOBAL group_replication_bootstrap_group = OFF")
+        first.ask(
+            "SET GLOBAL group_replication_bootstrap_group = ON; START GROUP_REPLICATION;"
+            " SET GLOBAL group_replication_bootstrap_group = OFF"
+        )
         _await_members(first, 1)
         first.ask(
-            "CREATE DATABASE t; CREATE TABLE t.base (id BIGINT AUTO_INCREMENT PRIMARY KEY, s VARBINARY(120), n INT, KEY (n), KEY (s))"
+            "CREATE DATABASE t; "
+            "CREATE TABLE t.base (id BIGINT AUTO_INCREMENT PRIMARY KEY, s VARBINARY(120), n INT, KEY (n), KEY (s))"
             " SELECT NULL AS id, RANDOM_BYTES(60) AS s, FLOOR(RAND() * 1000) AS n FROM information_schema.columns LIMIT 3000"
         )
         for member in (second, ours):

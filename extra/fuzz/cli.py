@@ -80,7 +80,9 @@ TARGETS = (
     Target(
         "header", "storage/innobase/fil/fil0check.cc",
         (
-            Planted("the second ID is read without being there", "n_bytes < second_copy + sizeof(space_id_t)", "n_bytes < second_copy"),
+            Planted(
+                "the second ID is read without being there", "n_bytes < second_copy + sizeof(space_id_t)", "n_bytes < second_copy"
+            ),
             Planted("the second ID may be another", "space_id != mach_read_from_4(header + second_copy)", "false"),
         ),
     ),
@@ -124,7 +126,7 @@ class Fuzzer:
         copy.write_text(plant(source, planted) if planted else source, encoding="utf-8")
         program = folder / "fuzz"
         flags = header_flags(self._commands[target.source])
-        command = [COMPILER, *_FLAGS, *flags, copy, target.main, *_LINK, "-o", program]
+        command: list[str | Path] = [COMPILER, *_FLAGS, *flags, copy, target.main, *_LINK, "-o", program]
         done = run_captured(command, self._tree, COMPILE_TIMEOUT_SEC)
         if done is None or done[0] != 0:
             said = "it took too long" if done is None else done[1][-2000:]
@@ -145,7 +147,7 @@ class Fuzzer:
     def _run(self, program: Path, job: int, runs: int) -> tuple[int, str]:
         folder = program.parent / f"job{job}"
         folder.mkdir()
-        command = [
+        command: list[str | Path] = [
             program, folder, f"-runs={runs}", f"-seed={self._seed + job + 1}", f"-max_len={MAX_BYTES}",
             f"-timeout={INPUT_SEC}", f"-rss_limit_mb={MEMORY_MIB}", f"-artifact_prefix={program.parent}/found-{job}-",
             "-print_final_stats=1", "-verbosity=0", "-close_fd_mask=1",

@@ -13,11 +13,10 @@ from typing import Any
 
 import click
 
+from redstart_cli import archive, clone, nightly, server, source, testing
 from redstart_cli import build as builds
-from redstart_cli import archive, clone
-from redstart_cli import patches as contributions
 from redstart_cli import package as packages
-from redstart_cli import nightly, server, source, testing
+from redstart_cli import patches as contributions
 from redstart_cli.console import RedstartError, error, say
 from redstart_cli.layout import PRESETS, this_layout
 from redstart_cli.locks import exclusive

@@ -95,10 +95,12 @@ def clean(layout: Layout, names: Sequence[str], everything: bool) -> None:
     there = {path.name: path for path in folders(layout)}
     if not names and not everything:
         for name, path in there.items():
-            say(f"{name:<12} {size(bytes_below(path))}" + ("" if can_be_made_again(path) else ", only by its name: data or evidence"))
+            why = "" if can_be_made_again(path) else ", only by its name: data or evidence"
+            say(f"{name:<12} {size(bytes_below(path))}{why}")
         say("remove with: ./redstart clean NAME..., or --all for all that can be made again")
         return
-    wanted = list(dict.fromkeys([*names, *([name for name, path in there.items() if can_be_made_again(path)] if everything else [])]))
+    others = [name for name, path in there.items() if can_be_made_again(path)] if everything else []
+    wanted = list(dict.fromkeys([*names, *others]))
     if unknown := [name for name in wanted if name not in there]:
         raise RedstartError(f"no folder {', '.join(unknown)} in {layout.build}; there are: {', '.join(there) or 'none'}")
     with ExitStack() as locks:
@@ -165,7 +167,7 @@ def diff(layout: Layout, upstream: Path, paths: Sequence[str]) -> None:
     sys.stdout.flush()
     for name in files:
         old = upstream / name if (upstream / name).is_file() else Path("/dev/null")
-        command = [
+        command: list[str | Path] = [
             "git", "-c", "core.quotePath=false", "--no-pager", "diff", "--no-index", "--no-ext-diff", "--src-prefix=a/",
             "--dst-prefix=b/", f"--color={color}", "--", old, layout.source / name,
         ]  # fmt: skip

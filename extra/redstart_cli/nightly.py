@@ -102,7 +102,7 @@ def _run_part(layout: Layout, part: Part, log: Path) -> Level:
     level = Level(part.name)
     log.unlink(missing_ok=True)
     lines: list[str] = []
-    command = [layout.repo / "redstart", "test", *part.arguments]
+    command: list[str | Path] = [layout.repo / "redstart", "test", *part.arguments]
     code = run_logged(command, log, lines.append, cwd=layout.repo)
     closing = next(filter(None, map(_CLOSING.match, reversed(lines[-3:]))), None)
     if closing is None:

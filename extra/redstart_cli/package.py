@@ -144,10 +144,10 @@ def write_debian(layout: Layout, folder: Path, version: str, mysql_version: str,
     (folder / "control").write_text(
         control.replace("@MAINTAINER@", who).replace("@MYSQL@", mysql_version), encoding="utf-8"
     )
-    when = datetime.datetime.now(datetime.timezone.utc)
+    when = datetime.datetime.now(datetime.UTC)
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch:
-        when = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc)
+        when = datetime.datetime.fromtimestamp(int(epoch), datetime.UTC)
     (folder / "changelog").write_text(changelog(version, who, when), encoding="utf-8")
     for package in PACKAGES[:2]:
         lines = (folder / f"{package}.install").read_text(encoding="utf-8").splitlines()

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path, PurePosixPath
 
 from overlay import load
@@ -66,13 +67,14 @@ class Proof:
                     name = f"patch {number} of {len(series.steps)} ({step.commit.feature.name}: {step.commit.subject})"
                     self._write(step.changed)
                     sources = [path for path in step.changed if is_compiled(path)]
-                    results = pool.map(lambda path: self._compile(path, path in step.commit.files, commands), sources)
+                    are_new = [path in step.commit.files for path in sources]
+                    results = pool.map(self._compile, sources, are_new, repeat(commands))
                     failed = [problem for problem in results if problem]
                     level.passed += len(sources) - len(failed)
                     level.failed += len(failed)
                     level.failures += [f"{name}: {problem.splitlines()[0]}" for problem in failed]
-                    for problem in failed:
-                        say(problem)
+                    for failure in failed:
+                        say(failure)
                     say(f"  {name}: {len(sources) - len(failed)} of {len(sources)} sources compile")
                     if not failed:
                         self._test(step, level, name, run_program)
@@ -156,7 +158,9 @@ class Proof:
 
     def _link(self, stem: str, path: str, program: Path) -> str:
         done = subprocess.run(
-            tied(["ninja", "-C", self._build, "-t", "commands", "-s", f"runtime_output_directory/{stem}"]), capture_output=True, text=True
+            tied(["ninja", "-C", self._build, "-t", "commands", "-s", f"runtime_output_directory/{stem}"]),
+            capture_output=True,
+            text=True,
         )
         command = [word for word in shlex.split(done.stdout.strip().split("\n")[-1]) if word not in (":", "&&")]
         test = next((word for word in command if word.endswith(f"/{stem}.cc.o")), None)

@@ -18,6 +18,7 @@ import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from redstart_cli.console import Meter, RedstartError
@@ -67,12 +68,15 @@ class Compilation:
     command: list[str]
 
 
+def _with_value(value: str, found: re.Match[str]) -> str:
+    return f'{found[1]}"{value}"'
+
+
 def set_defines(text: str, values: dict[str, str]) -> str:
     """`text` with `#define NAME "..."` changed; RedstartError unless each name is there exactly once."""
     for name, value in values.items():
-        text, count = re.subn(
-            rf'^(#\s*define\s+{name}\s+)"[^"\n]*"', lambda found, v=value: f'{found[1]}"{v}"', text, flags=re.MULTILINE
-        )
+        define = re.compile(rf'^(#\s*define\s+{name}\s+)"[^"\n]*"', re.MULTILINE)
+        text, count = define.subn(partial(_with_value, value), text)
         if count != 1:
             raise RedstartError(
                 f"the configuration defines {name} {count} times, not once: extra/redstart_cli/relocate.py "

@@ -10,7 +10,6 @@ from typing import Any
 
 from overlay import yamlfile
 from overlay.errors import OverlayError
-
 from redstart_cli.console import RedstartError, say
 from redstart_cli.layout import PRESETS
 from redstart_cli.result import Level, Skip

@@ -170,7 +170,8 @@ class Tester:
         report.parent.mkdir(parents=True, exist_ok=True)
         report.unlink(missing_ok=True)
         # For the superuser every file is readable.
-        command = [*mtr.unprivileged(), program, f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
+        options = [f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
+        command: list[str | Path] = [*mtr.unprivileged(), program, *options]
         done = run_captured(command, self._output, UNIT_TIMEOUT_SEC)
         if done is None:
             level.problem = f"{stem} did not end within {UNIT_TIMEOUT_SEC} s"

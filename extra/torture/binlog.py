@@ -90,9 +90,9 @@ def _read_file(path: Path, held: Held) -> None:
         elif kind == _TABLE_MAP:
             table = int.from_bytes(body[:6], "little")
             schema = body[9 : 9 + body[8]]
-            name = body[11 + body[8] : 11 + body[8] + body[10 + body[8]]]
+            relation = body[11 + body[8] : 11 + body[8] + body[10 + body[8]]]
             clients.pop(table, None)
-            if name == b"progress" and re.fullmatch(rb"c\d", schema):
+            if relation == b"progress" and re.fullmatch(rb"c\d", schema):
                 clients[table] = int(schema[1:])
         elif kind == _UPDATE_ROWS:
             client = clients.get(int.from_bytes(body[:6], "little"))

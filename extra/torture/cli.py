@@ -140,8 +140,8 @@ def main(
         if subject == "ours" and not allow_missing:
             problems += [f"{lack}; --allow-missing runs without" for lack in lacks]
         problems += [f"{kind} could not run: see above" for kind in kinds if kind not in able]
-        for problem in problems:
-            error(problem)
+        for text in problems:
+            error(text)
         if problems:
             sys.exit(1)
 

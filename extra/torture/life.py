@@ -304,7 +304,7 @@ def ask(
     except (pymysql.err.MySQLError, OSError) as problem:
         ended = f" (it has ended with {server.process.returncode})" if server.has_died else ""
         return Verdict(wrong=[f"the oracle was not answered{ended}: {problem}: {server.errors()}"]), []
-    except Exception:  # noqa: BLE001: the answer is evidence, and the run goes on to keep it
+    except Exception:  # noqa: BLE001 - the answer is evidence, and the run goes on to keep it
         return Verdict(wrong=[f"the oracle was given an answer that it does not expect: {traceback.format_exc()}"]), []
 
 
@@ -323,7 +323,7 @@ def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]
         size = path.stat().st_size if path.exists() else 0
         if size == 0 or pages.is_encrypted(path):
             continue
-        command = [*rig.innochecksum, path]
+        command: list[str | Path] = [*rig.innochecksum, path]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         rig.counts.files_checked += 1
         rig.counts.pages_checked += size // pages.bytes_of(path)

@@ -198,16 +198,20 @@ def statements(client: int, number: int, op: Op) -> list[str]:
         case "insert":
             table, low, high, length = rest
             return [
-                f"INSERT INTO c{client}.{table} (id, seq, n, k, s, b) WITH RECURSIVE q (id, seq, n) AS"
-                f" (SELECT {low}, {number}, {length} UNION ALL SELECT id + 1, seq, n FROM q WHERE id + 1 < {high})"
-                f" SELECT id, seq, n, {_K}, {_S}, {_b(client)} FROM q"
+                (
+                    f"INSERT INTO c{client}.{table} (id, seq, n, k, s, b) WITH RECURSIVE q (id, seq, n) AS"
+                    f" (SELECT {low}, {number}, {length} UNION ALL SELECT id + 1, seq, n FROM q WHERE id + 1 < {high})"
+                    f" SELECT id, seq, n, {_K}, {_S}, {_b(client)} FROM q"
+                )
             ]
         case "update":
             table, low, high, length = rest
             # Assignments are done from left to right.
             return [
-                f"UPDATE c{client}.{table} SET seq = {number}, n = {length}, k = {_K}, s = {_S}, b = {_b(client)}"
-                f" WHERE id >= {low} AND id < {high}"
+                (
+                    f"UPDATE c{client}.{table} SET seq = {number}, n = {length}, k = {_K}, s = {_S}, b = {_b(client)}"
+                    f" WHERE id >= {low} AND id < {high}"
+                )
             ]
         case "delete":
             table, low, high = rest
@@ -267,8 +271,10 @@ def schema(has_keyring: bool = False) -> list[str]:
     made = [
         "CREATE DATABASE bank",
         "CREATE TABLE bank.accounts (id INT PRIMARY KEY, balance INT NOT NULL, INDEX (balance))",
-        "CREATE TABLE bank.moves (client INT, number INT, source INT, target INT, amount INT,"
-        " PRIMARY KEY (client, number), INDEX (source), INDEX (target))",
+        (
+            "CREATE TABLE bank.moves (client INT, number INT, source INT, target INT, amount INT,"
+            " PRIMARY KEY (client, number), INDEX (source), INDEX (target))"
+        ),
         "INSERT INTO bank.accounts VALUES " + ", ".join(f"({number}, {OPENING})" for number in range(ACCOUNTS)),
     ]
     for client in range(CLIENTS):
@@ -520,7 +526,7 @@ class Client(threading.Thread):
         except (pymysql.err.MySQLError, OSError) as problem:
             if not self._is_expected(problem):
                 self.defect = f"client {self._history.client}: {problem}"
-        except Exception:  # noqa: BLE001: a defect of the rig must not look like a quiet client
+        except Exception:  # noqa: BLE001 - a defect of the rig must not look like a quiet client
             self.defect = f"client {self._history.client}: {traceback.format_exc()}"
         finally:
             try:

@@ -50,7 +50,7 @@ def _make_table() -> list[int]:
 _TABLE = _make_table()
 
 
-def crc32c(data: bytes) -> int:
+def crc32c(data: bytes | bytearray) -> int:
     """CRC-32C, of Castagnoli's polynomial."""
     value = 0xFFFFFFFF
     for byte in data:
@@ -58,7 +58,7 @@ def crc32c(data: bytes) -> int:
     return value ^ 0xFFFFFFFF
 
 
-def checksum(page: bytes) -> int:
+def checksum(page: bytes | bytearray) -> int:
     """What innodb_checksum_algorithm=crc32 writes to the beginning and the end of a page."""
     return crc32c(page[4:_FLUSH_LSN_AT]) ^ crc32c(page[_DATA_AT:-_END_BYTES])
 
@@ -78,7 +78,7 @@ def edit(path: Path, number: int, change: Callable[[bytearray], None]) -> None:
         file.write(page)
 
 
-def records(page: bytes) -> Iterator[int]:
+def records(page: bytes | bytearray) -> Iterator[int]:
     """Where the records of an index page begin, in their order, in a row format other than REDUNDANT."""
     infimum, supremum = 99, 112
     at = infimum
@@ -91,7 +91,7 @@ def records(page: bytes) -> Iterator[int]:
     raise ValueError("the records of the page are a circle")
 
 
-def is_deleted(page: bytes, record: int) -> bool:
+def is_deleted(page: bytes | bytearray, record: int) -> bool:
     """Whether a record is marked as deleted."""
     return bool(page[record - 5] & 0x20)
 

@@ -174,10 +174,10 @@ class PowerLife:
                 return None
             server = Server(binary, place)
             mounts.callback(server.kill)
-            problem = server.wait_ready()
+            failure = server.wait_ready()
             checked = position()
-            if problem:
-                verdict.wrong.append(problem)
+            if failure:
+                verdict.wrong.append(failure)
             else:
                 answer, states = ask(self._rig, server, source.histories, source.limit)
                 verdict.add(answer)

@@ -67,7 +67,7 @@ class Replica:
         if not self.problem:
             try:
                 self._follow(port)
-            except Exception:  # noqa: BLE001: it is evidence, and the server has to be ended
+            except Exception:  # noqa: BLE001 - it is evidence, and the server has to be ended
                 self.problem = traceback.format_exc()
 
     def _ask(self, *texts: str) -> Any:
@@ -103,7 +103,7 @@ class Replica:
                 wrong = self._compare(source, states, verdict)
             except (pymysql.err.MySQLError, OSError) as problem:
                 wrong = [f"{problem}: {self._server.errors()}"]
-            except Exception:  # noqa: BLE001: the answer is evidence, and the run goes on to keep it
+            except Exception:  # noqa: BLE001 - the answer is evidence, and the run goes on to keep it
                 wrong = [traceback.format_exc()]
         verdict.wrong = [f"{REPLICA} ({self._server.binary.name}): {text}" for text in wrong]
         return verdict

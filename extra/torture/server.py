@@ -293,10 +293,11 @@ def _prepared(cursor: Any) -> set[str]:
 
 def check_binlog(cursor: Any, data: Path) -> Verdict:
     """Whether binary logs and tables hold the same transactions, before anything is written."""
-    progress = {}
+    progress: dict[int, int] = {}
     for client in range(load.CLIENTS):
         cursor.execute(f"SELECT number FROM c{client}.progress")
-        progress |= {client: number for (number,) in cursor.fetchall()}
+        for (number,) in cursor.fetchall():
+            progress[client] = number
     cursor.execute("SELECT @@gtid_executed")
     executed = binlog.parse_gtids(cursor.fetchone()[0])
     try:
@@ -393,7 +394,7 @@ def check_bank(cursor: Any) -> list[str]:
     seen = [balance for _, balance in cursor.fetchall()]
     if seen == expected:
         return []
-    different = [number for number, pair in enumerate(zip(seen, expected)) if pair[0] != pair[1]]
+    different = [number for number, pair in enumerate(zip(seen, expected, strict=False)) if pair[0] != pair[1]]
     return [f"{len(different)} accounts do not hold what the transfers make of them: {different[:5]}; sum {sum(seen)}"]
 
 

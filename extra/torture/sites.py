@@ -133,9 +133,11 @@ class SitesLife:
                     "CREATE TABLE other.log (id INT PRIMARY KEY)",
                     "CREATE TABLE other.big (id INT PRIMARY KEY, s VARCHAR(100) NOT NULL)",
                     f"SET cte_max_recursion_depth = {ROWS + 1}",
-                    "INSERT INTO other.big WITH RECURSIVE q (id) AS"
-                    f" (SELECT 1 UNION ALL SELECT id + 1 FROM q WHERE id < {ROWS})"
-                    " SELECT id, CONCAT(SHA2(id, 256), id) FROM q",
+                    (
+                        "INSERT INTO other.big WITH RECURSIVE q (id) AS"
+                        f" (SELECT 1 UNION ALL SELECT id + 1 FROM q WHERE id < {ROWS})"
+                        " SELECT id, CONCAT(SHA2(id, 256), id) FROM q"
+                    ),
                 ):
                     cursor.execute(text)
                 cursor.execute(_BIG_SUM)
@@ -219,8 +221,8 @@ class SitesLife:
             return []
         if site.when == "map":
             # The map is written at a stop, too.
-            problem = server.stop()
-            return [problem] if problem else []
+            failure = server.stop()
+            return [failure] if failure else []
         return []
 
     def _write_map(self, cursor: Any) -> None:

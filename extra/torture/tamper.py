@@ -78,7 +78,7 @@ def _half_a_step(cursor: Any, _: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _content(cursor: Any, _: Path) -> Iterator[None]:
-    client, row, _, _ = _row(cursor)
+    client, row = _row(cursor)[:2]
     cursor.execute(f"UPDATE c{client}.w SET k = k + 1 WHERE id = {row}")
     yield
     cursor.execute(f"UPDATE c{client}.w SET k = k - 1 WHERE id = {row}")

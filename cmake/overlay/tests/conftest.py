@@ -12,9 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from overlay import yamlfile  # noqa: E402
-from overlay.model import Edit, Feature, parse_edits  # noqa: E402
-from overlay_support import CC, FEATURES, REPOSITORY, MakeEdit, edit_item, write_yaml  # noqa: E402
+from overlay import yamlfile
+from overlay.model import Edit, Feature, parse_edits
+from overlay_support import CC, FEATURES, REPOSITORY, MakeEdit, edit_item, write_yaml
 
 VERSIONS = ("9.7.2", "9.7.4")
 
@@ -32,7 +32,7 @@ def make_edit() -> MakeEdit:
             **inputs,
         }
         name = path + ".edit.yaml"
-        lines = {(0,): 1, **{(0, key): 1 for key in item}}
+        lines: dict[tuple[Any, ...], int] = {(0,): 1, **{(0, key): 1 for key in item}}
         feature = Feature(item["feature"], "Title", [], True, [], order[0])
         edit = parse_edits(yamlfile.Document(name, [item], lines), path, [feature])[0]
         return Edit(**{**vars(edit), "order": order})

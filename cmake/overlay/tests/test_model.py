@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_all_bad_files_are_named_at_once(repo: Path) -> None:
         ({"files": []}, "sql/one.cc: belongs to no feature"),
     ],
 )
-def test_bad_series(repo: Path, change: dict, error: str) -> None:
+def test_bad_series(repo: Path, change: dict[str, Any], error: str) -> None:
     write_yaml(repo / "cmake/series.yaml", [FEATURES[0] | change, FEATURES[1]])
     with pytest.raises(OverlayError) as raised:
         load(repo)

@@ -51,8 +51,10 @@ def test_moved_but_changed(tree: Path, make_edit: MakeEdit) -> None:
     edit = make_edit("before_call", "storage/innobase/fil/fil0fil.cc", function="get_id",
                      callee="os_file_close", text="note();")  # fmt: skip
     assert hints(tree, edit) == [
-        "the function is at storage/innobase/fil/fil0tablespace_scan.cc:11 now, "
-        "but: no call of `os_file_close` in `ib::fil::get_id`"
+        (
+            "the function is at storage/innobase/fil/fil0tablespace_scan.cc:11 now, "
+            "but: no call of `os_file_close` in `ib::fil::get_id`"
+        )
     ]
 
 

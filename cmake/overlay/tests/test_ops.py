@@ -32,7 +32,7 @@ def _cases(kind: str) -> list[Any]:
 
 
 def _bytes(case: dict[str, Any], key: str) -> bytes:
-    data = case[key].encode("latin-1" if case.get("latin1") else "utf-8")
+    data: bytes = case[key].encode("latin-1" if case.get("latin1") else "utf-8")
     if case.get("crlf"):
         data = data.replace(b"\n", b"\r\n")
     return data.rstrip(b"\r\n") if case.get("unterminated") else data

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -169,7 +170,7 @@ def test_another_target_in_another_version(repo: Path, upstream: Path) -> None:
         ({"colour": 1}, "unknown key `colour`"),
     ],
 )
-def test_bad_split(repo: Path, change: dict, error: str) -> None:
+def test_bad_split(repo: Path, change: dict[str, Any], error: str) -> None:
     path = repo / "cmake/series.yaml"
     series = yaml.safe_load(path.read_text())
     series[1]["commits"][0] |= change

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from itertools import groupby, permutations
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ _SAME_SPOT = [
 
 
 @pytest.mark.parametrize("ops", _SAME_SPOT, ids=lambda ops: ops[-1][0])
-def test_at_once_is_one_after_another(ops: list, make_edit: MakeEdit) -> None:
+def test_at_once_is_one_after_another(ops: list[Any], make_edit: MakeEdit) -> None:
     results = set()
     for order in permutations(ops):
         edits = [make_edit(op, order=(i, 0), **inputs) for i, (op, inputs) in enumerate(order)]

@@ -10,7 +10,18 @@ from pathlib import Path
 
 from binlog_check import cases
 from binlog_check.logfile import (
-    FORMAT, GTID, MAGIC, MIN_SKIP_BYTES, QUERY, STOP, XID, events, is_in_use, lengthened, transactions, write_note,
+    FORMAT,
+    GTID,
+    MAGIC,
+    MIN_SKIP_BYTES,
+    QUERY,
+    STOP,
+    XID,
+    events,
+    is_in_use,
+    lengthened,
+    transactions,
+    write_note,
 )  # fmt: skip
 
 _ROWS = 30
@@ -95,8 +106,8 @@ def test_cases_change_what_they_say() -> None:
         elif case.kind == "torn":
             assert content.startswith(case.content) and case.synced_bytes <= len(case.content) < len(content)
         else:
-            changed = [at for at, (a, b) in enumerate(zip(content, case.content)) if a != b]
             assert len(case.content) == len(content)
+            changed = [at for at, (a, b) in enumerate(zip(content, case.content, strict=True)) if a != b]
             if case.kind == "damaged":
                 assert len(changed) == 1
                 assert case.is_hidden == (case.synced_bytes > 0 and changed[0] in transactions(content)[1].middle)

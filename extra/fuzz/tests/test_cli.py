@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.cli import TARGETS, Fuzzer, Planted, header_flags, plant
+from fuzz.cli import TARGETS, Fuzzer, Planted, Target, header_flags, plant
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import this_layout
 
@@ -22,7 +22,7 @@ def test_a_fault_is_planted_only_where_it_is_clear() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_each_fault_has_its_place_in_the_source(target: object) -> None:
+def test_each_fault_has_its_place_in_the_source(target: Target) -> None:
     assert target.main.exists() and target.planted
     source = (this_layout().repo / target.source).read_text(encoding="utf-8")
     for planted in target.planted:

@@ -45,7 +45,9 @@ def test_state_of_a_clone(built: Layout, capsys: pytest.CaptureFixture[str]) -> 
     assert any(line.startswith("server     none") for line in lines)
 
 
-def test_state_of_a_clone_that_has_built_nothing(layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_of_a_clone_that_has_built_nothing(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     layout.build.rmdir()
     monkeypatch.setattr(clone, "read_pins", lambda _: ("9.7.4", {}))
     clone.status(layout)
@@ -145,7 +147,8 @@ def edited(layout: Layout) -> tuple[Layout, Path]:
 
 @pytest.mark.parametrize(
     ("paths", "has_edit", "has_new"),
-    [([], True, False), (["a.cc"], True, False), (["sql/new.cc"], False, True), (["sql/"], True, True), (["new.cc", "a.cc"], True, True)],
+    [([], True, False), (["a.cc"], True, False), (["sql/new.cc"], False, True), (["sql/"], True, True),
+     (["new.cc", "a.cc"], True, True)],
 )  # fmt: skip
 def test_the_difference_from_mysql(
     edited: tuple[Layout, Path], paths: list[str], has_edit: bool, has_new: bool, capfdbinary: pytest.CaptureFixture[bytes]

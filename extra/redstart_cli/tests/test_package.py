@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -93,7 +92,7 @@ def test_version_lies_between_stock_and_the_next_release() -> None:
 
 
 def test_changelog_and_maintainer(monkeypatch: pytest.MonkeyPatch) -> None:
-    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     lines = package.changelog("1-1", "A B <a@b.c>", when).splitlines()
     assert lines[0] == "redstart (1-1) unstable; urgency=medium"
     assert lines[-1] == " -- A B <a@b.c>  Fri, 02 Jan 2026 03:04:05 +0000"

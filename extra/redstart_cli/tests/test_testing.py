@@ -464,7 +464,8 @@ def test_a_unit_program_that_reports_nothing_is_a_problem(layout: Layout, script
 
 def test_unit_programs_run_unprivileged(layout: Layout) -> None:
     report = json.dumps({"testsuites": [{"name": "s", "testsuite": [gtest_case("$(id --user)")]}]}).replace('"', '\\"')
-    script = f'#!/bin/bash\nfor word; do case $word in *json:*) echo "{report}" >"${{word#*json:}}" ;; esac; done\n[ "$(id --user)" != 0 ]\n'
+    script = f'#!/bin/bash\nfor word; do case $word in *json:*) echo "{report}" >"${{word#*json:}}" ;; esac; done\n'
+    script += '[ "$(id --user)" != 0 ]\n'
     level = testing.Tester(layout, None, None, [])._run_unit("x-t", write_program(layout.build / "x-t", script))
     assert (level.passed, level.problem) == (1, "")
 
@@ -499,7 +500,12 @@ def test_torture_without_devices(layout: Layout, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stack, "missing_programs", list)
     monkeypatch.setattr(stack, "missing_devices", lambda: ["/dev/fuse"])
     seen: list[str] = []
-    monkeypatch.setattr(testing, "run_module", lambda repo, *words: seen.extend(map(str, words)) or 1)
+
+    def fail(_: Path, *words: object) -> int:
+        seen.extend(map(str, words))
+        return 1
+
+    monkeypatch.setattr(testing, "run_module", fail)
     level = testing.Tester(layout, None, None, []).torture()
     assert seen[seen.index("--kinds") + 1] == "kill"
     assert level.counts() == "0 passed, 1 failed, 1 skipped"

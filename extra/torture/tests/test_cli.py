@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +20,9 @@ from torture.life import Counts, Rig
 KINDS = ["kill", "power", "fault"]
 GOOD = Counts(
     cycles=3, kills=2, replicas=1, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
-    map_starts=20, map_used=1, scan_starts=Counter(kill=9, power=70), scan_used=Counter(power=1), turns=Counter(ours=70, off=9, stock=5), checked_in=Counter(kill=3, power=3, fault=3),
+    map_starts=20, map_used=1, scan_starts=Counter(kill=9, power=70),
+    scan_used=Counter(power=1), turns=Counter(ours=70, off=9, stock=5),
+    checked_in=Counter(kill=3, power=3, fault=3),
 )  # fmt: skip
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
 FOUND = dict.fromkeys(canaries.names(Rig({}, "ours", Path(), ["innochecksum"]), KINDS), True)
@@ -29,7 +32,7 @@ def rig_of(counts: Counts, innochecksum: tuple[str, ...] = ("innochecksum",)) ->
     return Rig(BINARIES, "ours", Path(), list(innochecksum), counts=counts)
 
 
-def problems(**changes: object) -> list[str]:
+def problems(**changes: Any) -> list[str]:
     return cli.judge(rig_of(dataclasses.replace(GOOD, **changes)), KINDS, FOUND, True)
 
 
@@ -96,7 +99,7 @@ def test_less_than_was_asked_for_is_a_failure(monkeypatch: pytest.MonkeyPatch, t
     mysqld.touch()
     monkeypatch.setattr(cli, "stock_root", no_stock)
     monkeypatch.setattr(subjects, "own_binaries", lambda path: {"ours": Binary("ours", [str(path)])})
-    monkeypatch.setattr(cli, "_able", lambda kinds: list(kinds))
+    monkeypatch.setattr(cli, "_able", list)
     monkeypatch.setattr(cli, "exclusive", lambda *_: __import__("contextlib").nullcontext())
 
     def run(rig: Rig, *_: object) -> dict[str, bool]:
@@ -141,7 +144,7 @@ def test_an_unknown_kind_is_refused() -> None:
     assert "thunder" in done.output
 
 
-def test_a_kind_that_cannot_run_is_no_silent_pass(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_a_kind_that_cannot_run_is_no_silent_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(stack, "missing", lambda: ["/dev/fuse"])
     monkeypatch.setattr(builds, "build", lambda *_: None)
     monkeypatch.setattr(cli, "_make_rig", lambda *_: (rig_of(GOOD), []))
@@ -150,6 +153,6 @@ def test_a_kind_that_cannot_run_is_no_silent_pass(monkeypatch: pytest.MonkeyPatc
     arguments = ["--kinds", "kill,power", "--work", str(tmp_path)]
     assert CliRunner().invoke(cli.main, arguments).exit_code == 1
     assert CliRunner().invoke(cli.main, ["--kinds", "power", "--work", str(tmp_path)]).exit_code == 1
-    monkeypatch.setattr(stack, "missing", lambda: [])
+    monkeypatch.setattr(stack, "missing", list)
     monkeypatch.setattr(stack, "private_mounts", lambda: None)
     assert CliRunner().invoke(cli.main, arguments).exit_code == 0

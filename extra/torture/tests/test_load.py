@@ -52,7 +52,7 @@ def test_some_errors_come_only_with_a_shutdown(tmp_path: Path, code: int) -> Non
 
 def test_an_update_writes_no_more_than_a_client_may_hold() -> None:
     planner = Planner(0, random.Random(1), ["plain"])
-    rows = {number: (0, 10) for number in range(400)}
+    rows = dict.fromkeys(range(400), (0, 10))
     state = State(tables={"w": Table(rows=dict(rows))})
     updates = [op for _ in range(3000) if (op := planner._change(state))[0] == "update"]
     written = [length * sum(low <= row < high for row in rows) for _, _, low, high, length in updates]

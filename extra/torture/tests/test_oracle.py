@@ -4,6 +4,7 @@
 import dataclasses
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,7 +205,7 @@ def test_prepared_transactions() -> None:
 
 
 def test_a_prepared_transaction_that_has_changed_nothing_need_not_be_there() -> None:
-    undone = ["undone", [["insert", "w", 0, 1, 1]]]
+    undone: list[Any] = ["undone", [["insert", "w", 0, 1, 1]]]
     for ops, is_lost in (([undone], False), ([undone, ["insert", "w", 1, 2, 1]], True)):
         assert bool(history(Step(0, "xa-back", ops, prepared=1)).prepared(set(), NEVER)[1].lost) == is_lost
     # Its number is in a table.
@@ -294,9 +295,10 @@ def test_what_mysql_may_refuse_to_rebuild_in_place_is_not_forced() -> None:
 def test_each_part_of_a_state_makes_a_difference() -> None:
     state = State(3, {"t0": Table("plain", 1, {"k1"}, {1: (2, 3)})}, {2: (1, 2, 3)}, {"u1"})
     assert describe_difference(state, state.copy()) == ""
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"progress": 4}, {"tables": {}}, {"tables": {"t0": Table("hash", 1, {"k1"}, {1: (2, 3)})}},
         {"tables": {"t0": Table("plain", 2, {"k1"}, {1: (2, 3)})}}, {"tables": {"t0": Table("plain", 1, set(), {1: (2, 3)})}},
         {"tables": {"t0": Table("plain", 1, {"k1"}, {1: (2, 4)})}}, {"moves": {}}, {"undo": set()},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for change in changes:
         assert describe_difference(state, dataclasses.replace(state.copy(), **change)) != "", change

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from pathlib import Path
 
@@ -42,9 +43,9 @@ def index_page(*keys: int) -> bytearray:
     """An index page as far as records() looks at it."""
     page = bytearray(pages.PAGE_BYTES)
     places = [99, *(200 + 20 * number for number in range(len(keys))), 112]
-    for at, after in zip(places, places[1:]):
+    for at, after in itertools.pairwise(places):
         struct.pack_into(">h", page, at - 2, after - at)
-    for at, key in zip(places[1:], keys):
+    for at, key in zip(places[1:-1], keys, strict=True):
         struct.pack_into(">I", page, at, key)
     return page
 

@@ -42,7 +42,10 @@ def test_a_disk_that_no_server_has_seen_is_no_power_cut(
 
 
 HEADER = "off ended with 2 at its start: T 1 [ERROR] [MY-015090] [InnoDB] [FATAL] Tablespace '35' mentioned in the redo log"
-SYSTEM = "ours ended with 2 at its start: T 1 [ERROR] [MY-011906] [InnoDB] Database page corruption of page [page id: space=0, page number=5]."
+SYSTEM = (
+    "ours ended with 2 at its start: T 1 [ERROR] [MY-011906] [InnoDB] "
+    "Database page corruption of page [page id: space=0, page number=5]."
+)
 
 
 TWO_LINES = "ours ended with 2 at its start: [MY-011906] of a page | [MY-011971] [page id: space=0, page number=5] is in the future"

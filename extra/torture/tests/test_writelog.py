@@ -8,8 +8,23 @@ from pathlib import Path
 import pytest
 
 from torture.writelog import (
-    DISCARD, FLUSH, FUA, MAGIC, SECTOR_BYTES, BadLog, Cut, Entry, build_disk, choose_cut,
-    choose_half, find_atoms, find_copies, flushes, flushes_within, read_entries, torn,
+    DISCARD,
+    FLUSH,
+    FUA,
+    MAGIC,
+    SECTOR_BYTES,
+    BadLog,
+    Cut,
+    Entry,
+    build_disk,
+    choose_cut,
+    choose_half,
+    find_atoms,
+    find_copies,
+    flushes,
+    flushes_within,
+    read_entries,
+    torn,
 )  # fmt: skip
 
 
@@ -165,7 +180,9 @@ def test_a_cut_leaves_a_page_whose_copy_is_not_flushed_as_a_whole_or_not_at_all(
 
 def test_a_cut_is_torn_by_a_part_of_a_write(tmp_path: Path) -> None:
     entries = copied(tmp_path)
-    for later, is_torn in (({}, False), ({2: [0, 1, 2, 3]}, False), ({2: []}, False), ({2: [0, 1]}, True)):
+    cases: list[tuple[dict[int, list[int]], bool]]
+    cases = [({}, False), ({2: [0, 1, 2, 3]}, False), ({2: []}, False), ({2: [0, 1]}, True)]
+    for later, is_torn in cases:
         assert Cut(1, 0, later).is_torn(entries) == is_torn
 
 
