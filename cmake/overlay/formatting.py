@@ -24,16 +24,22 @@ def is_formatted(path: str) -> bool:
     return path.endswith(_SUFFIXES)
 
 
+def formatted(tool: str, style: Path, path: str, data: bytes, lines: list[tuple[int, int]] | None = None) -> bytes:
+    """A file, or these runs of its lines, as clang-format writes it."""
+    command = [tool, f"--style=file:{style}", f"--assume-filename={path}"]
+    command += [f"--lines={first}:{last}" for first, last in lines or []]
+    done = subprocess.run(command, input=data, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise OverlayError(f"{tool}: {done.stderr.decode('utf-8', 'replace').strip()[-500:]}")
+    return done.stdout
+
+
 def first_unformatted(
     tool: str, style: Path, path: str, data: bytes, lines: list[tuple[int, int]]
 ) -> int | None:
     """The first line, from 1, that clang-format would change in these runs of lines, if any."""
-    command = [tool, f"--style=file:{style}", f"--assume-filename={path}"]
-    command += [f"--lines={first}:{last}" for first, last in lines]
-    done = subprocess.run(command, input=data, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise OverlayError(f"{tool}: {done.stderr.decode('utf-8', 'replace').strip()[-500:]}")
-    if done.stdout == data:
+    wanted = formatted(tool, style, path, data, lines)
+    if wanted == data:
         return None
-    pairs = zip(data.split(b"\n"), done.stdout.split(b"\n"), strict=False)
+    pairs = zip(data.split(b"\n"), wanted.split(b"\n"), strict=False)
     return next((number for number, (ours, theirs) in enumerate(pairs, 1) if ours != theirs), 1)

@@ -13,10 +13,11 @@ from typing import Any
 
 import click
 
-from redstart_cli import archive, clone, nightly, server, source, testing
+from redstart_cli import archive, clone, formatting, nightly, server, source, testing
 from redstart_cli import build as builds
 from redstart_cli import package as packages
 from redstart_cli import patches as contributions
+from redstart_cli import upstream as upstreams
 from redstart_cli.console import RedstartError, error, say
 from redstart_cli.layout import PRESETS, this_layout
 from redstart_cli.locks import exclusive
@@ -220,6 +221,24 @@ def test(
         raise click.UsageError(f"--preset {preset} is for the levels {', '.join(testing.ANY_PRESET)}")
     names = [name for name in testing.LEVELS if name not in testing.NOT_IN_ALL] if level == "all" else [level]
     if not testing.run_levels(this_layout(), names, version, checkout, arguments, preset):
+        sys.exit(1)
+
+
+@cli.command(name="format")
+@click.argument("paths", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--check", is_flag=True, help="Change nothing; exit status 1 if a file would be changed.")
+@_upstream_options
+def format_command(paths: tuple[Path, ...], check: bool, version: str | None, checkout: Path | None) -> None:
+    """Write our C++ as the .clang-format of MySQL wants it: all of it, or FILE (a file or a folder)."""
+    layout = this_layout()
+    names = formatting.chosen(layout.repo, paths)
+    with exclusive(builds.lock_path(layout), str(layout.build)):
+        tree = upstreams.pristine(layout, version, checkout).tree
+    changed = formatting.run(layout.repo, tree, names, check)
+    for name in changed:
+        say(f"not formatted: {name}" if check else f"formatted {name}")
+    say(f"{len(changed)} of {len(names)} files {'would be' if check else 'were'} changed")
+    if check and changed:
         sys.exit(1)
 
 

@@ -54,6 +54,16 @@ def version(layout: Layout) -> str:
     return f"{release}-redstart" + (f" ({done.stdout.strip()})" if done.returncode == 0 else "")
 
 
+def own_files(repo: Path, *below: str) -> list[str]:
+    """Paths of the clone's files, all or those below some folders: what git knows or is to be told."""
+    command: list[str | Path] = ["git", "-C", repo, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *below]
+    done = subprocess.run(tied(command), capture_output=True)
+    if done.returncode != 0:
+        raise RedstartError(f"git does not name the files of {repo}: {done.stderr.decode('utf-8', 'replace').strip()}")
+    names = {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+    return sorted(name for name in names if (repo / name).is_file() and not (repo / name).is_symlink())
+
+
 def folders(layout: Layout) -> list[Path]:
     """What `clean` may remove, in the order of names."""
     if not layout.build.is_dir():
