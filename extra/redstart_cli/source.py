@@ -16,7 +16,7 @@ from redstart_cli.process import run_module
 from redstart_cli.upstream import Upstream, pristine, read_pins
 
 # Folders of the repository that hold no input of the patched tree.
-_NO_INPUT = frozenset({".git", ".ci", "build", "docs", "Docker", "__pycache__", ".pytest_cache"})
+_NO_INPUT = frozenset({".git", ".github", ".ci", "build", "docs", "Docker", "__pycache__", ".pytest_cache"})
 
 
 def fingerprint(root: Path, excluded: frozenset[str]) -> str:

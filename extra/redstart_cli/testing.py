@@ -18,7 +18,7 @@ from shutil import rmtree
 from bench.errors import BenchError, Unavailable
 from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
-from redstart_cli import mtr, nightly, proof, skips
+from redstart_cli import lint, mtr, nightly, proof, skips
 from redstart_cli.apt import GoneError
 from redstart_cli.build import SERVER_TARGETS, build, lock_path
 from redstart_cli.console import RedstartError, duration, error, say
@@ -82,7 +82,7 @@ class Tester:
     # overlay
 
     def overlay(self) -> Level:
-        """pytest of the engine and of all tools; copied-lines, golden and size checks."""
+        """pytest of the engine and of all tools; what lint.py checks; copied-lines, golden and size checks."""
         level = Level("overlay")
         upstreams = self._upstreams(level)
         trees = {"REDSTART_UPSTREAM_" + found.version.replace(".", "_"): str(found.tree) for found in upstreams}
@@ -90,6 +90,7 @@ class Tester:
             level.add(self._pytest(folder, trees))
         if self._arguments:
             return level
+        level.add(lint.run(self._layout.repo, upstreams[0].tree))
         for upstream in upstreams:
             if upstream.is_checkout:
                 reason = "a tree given by --source is not compared with the golden records"

@@ -143,7 +143,7 @@ def test_user_gets_one_line_to_run(machine: Machine, arguments: list[str], missi
         *((level, {"debootstrap"}) for level in ("all", "differential", "replication", "swap", "packages", "dockerfile")),
         *((level, {"strace", "libexpect-perl"}) for level in ("all", "mtr", "regression")),
         ("all", {"shellcheck", "clang-format-15", "fio"}),
-        ("overlay", {"shellcheck"}),
+        ("overlay", {"shellcheck", "clang-format-15"}),
     ],
 )
 def test_a_level_has_the_tools_without_which_it_fails(machine: Machine, level: str, needed: set[str]) -> None:

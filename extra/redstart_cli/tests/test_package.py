@@ -112,11 +112,3 @@ def test_every_staged_program_is_in_one_package() -> None:
 def test_slow_levels_run_only_by_name() -> None:
     assert set(testing.NOT_IN_ALL) == {"replication", "drivers", "packages", "dockerfile", "swap", "fuzz"}
     assert set(testing.NOT_IN_ALL) <= set(testing.LEVELS)
-
-
-def test_scripts_pass_shellcheck() -> None:
-    scripts = [path for pattern in ("postinst", "prerm", "postrm", "prepare") for path in (REPO / "packaging").rglob(f"*.{pattern}")]
-    assert len(scripts) == 4
-    scripts += [*(REPO / "extra").glob("*.sh"), *(REPO / "Docker").glob("*.sh")]
-    done = subprocess.run(["shellcheck", *map(str, scripts)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
