@@ -42,7 +42,7 @@ class Release:
     # Path inside a binary package and hash of the tarball that holds the tree.
     member: str | None
     member_sha256: str | None
-    # Paths in the tarball that the distribution added to the upstream tree.
+    # Paths in the tree that not every origin has, or not with the same bytes; left out whatever the origin.
     drop: tuple[str, ...]
     tree_sha256: str
 
@@ -176,7 +176,8 @@ def _unpack(release: Release, archive: Path, folder: Path) -> None:
             ["tar", "--extract", "--to-stdout", f"./{release.member}"],
         ]
         expected = release.member_sha256
-    excluded = ["--anchored", "--no-wildcards", *(f"--exclude={name}" for name in release.drop)]
+    # The folder at the top has another name in each origin.
+    excluded = ["--anchored", "--no-wildcards-match-slash", *(f"--exclude=*/{name}" for name in release.drop)]
     extract = ["tar", "--extract", "--gzip", "--strip-components=1", "--no-same-owner", "--no-same-permissions"]
     readers: list[subprocess.Popen[bytes]] = []
     for stage in stages:

@@ -63,6 +63,7 @@ def archive(layout: Layout, tmp_path: Path, program: Program, monkeypatch: pytes
     (new / ".pc/applied-patches").write_text("fix.patch\n")
     (new / "sql/a.cc").write_text("int patched;\n")
     (new / "sql/new.cc").write_text("int added;\n")
+    (new / "sql/generated.cc").touch()
     (new / "builddir").mkdir()
     (new / "builddir/object.o").write_text("x")
     package = tmp_path / "package"
@@ -96,7 +97,7 @@ def archive(layout: Layout, tmp_path: Path, program: Program, monkeypatch: pytes
                 "kind": "binary",
                 "member": "usr/src/source.tar.gz",
                 "member_sha256": upstream.file_sha256(inner),
-                "drop": ["mysql-9.7/builddir"],
+                "drop": ["builddir", "sql/generated.cc"],
             },
             "9.7.2": pin(orig, "9.7.2", "mysql-9.7", "9.7.2-4"),
         },
