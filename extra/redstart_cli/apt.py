@@ -23,18 +23,8 @@ from redstart_cli.process import tied
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Bytes of package lists that come before the package itself; only the progress bar uses it.
 LISTS_BYTES = 60_000_000
-# apt's words for "the archive does not have this (any more)".
-_GONE = re.compile(
-    r"was not found|Unable to locate package|Unable to find a source package|Can ?not find version"
-    r"|Can't find a source|404\s+Not Found|has no installation candidate",
-    re.IGNORECASE,
-)
 # Settings that only matter to index files which the private set-up does not fetch.
 _NOT_TAKEN = re.compile(r"^Acquire::(IndexTargets|Languages|GzipIndexes|cdrom)\b", re.IGNORECASE)
-
-
-class GoneError(RedstartError):
-    """The archive answers but no longer has the wanted version."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +135,7 @@ class PrivateApt:
         self._environment = {**os.environ, "APT_CONFIG": str(config), "LC_ALL": "C"}
 
     def run(self, *arguments: str) -> None:
-        """Run apt-get in the download folder; GoneError or RedstartError with apt's last words."""
+        """Run apt-get in the download folder; RedstartError with apt's last words."""
         result = subprocess.run(
             tied(["apt-get", "--quiet", "--assume-yes", *arguments]),
             cwd=self.root / "download",
@@ -160,7 +150,7 @@ class PrivateApt:
             return
         problems = [line for line in result.stdout.splitlines() if line.startswith(("E:", "W:", "Err:"))]
         text = "; ".join(problems[-4:]) or f"apt-get ended with {result.returncode}"
-        raise GoneError(text) if _GONE.search(result.stdout) else RedstartError(text)
+        raise RedstartError(text)
 
     def ask(self, *arguments: str) -> str:
         """Output of an apt-cache command; RedstartError with its last words."""
@@ -172,11 +162,8 @@ class PrivateApt:
         return result.stdout
 
     def update(self) -> None:
-        """Fetch the package lists. A mirror without the suite is a RedstartError, not GoneError."""
-        try:
-            self.run("update")
-        except GoneError as problem:
-            raise RedstartError(str(problem)) from problem
+        """Fetch the package lists."""
+        self.run("update")
 
 
 def _count_bytes(root: Path) -> int:
@@ -193,9 +180,8 @@ def download(
 ) -> Path:
     """Download `file` of the package into a private set-up below `root`; returns where it is.
 
-    Tries each of the machine's mirrors. Raises GoneError if an archive answered and has no such
-    version, RedstartError if none answered. apt has checked Debian's signature; the caller checks
-    the pinned hash.
+    Tries each of the machine's mirrors. Raises RedstartError if none has it. apt has checked Debian's
+    signature; the caller checks the pinned hash.
     """
     if not KEYRING.is_file():
         raise RedstartError(f"{KEYRING} is missing (Debian package debian-archive-keyring)")
@@ -214,8 +200,6 @@ def download(
             try:
                 apt.update()
                 apt.run(job, *options, f"{package}={package_version}")
-            except GoneError:
-                raise
             except RedstartError as problem:
                 problems.append(str(problem))
                 continue
@@ -226,10 +210,7 @@ def download(
         if path.is_file():
             return path
         problems.append(f"apt-get {job} made no {file}")
-    raise RedstartError(
-        "the upstream source could not be downloaded: " + "; ".join(problems) + ". Is the network up? "
-        "A MySQL checkout can be used instead: --source DIR"
-    )
+    raise RedstartError("; ".join(problems))
 
 
 def _watch(root: Path, meter: Meter, stop: threading.Event) -> None:

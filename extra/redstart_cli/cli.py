@@ -39,7 +39,7 @@ def _upstream_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "checkout",
         type=_FOLDER,
         envvar="MYSQL_SOURCE",
-        help="A MySQL source tree to use instead of the package; it is only read. Also MYSQL_SOURCE.",
+        help="A MySQL source tree to use instead of a release; it is only read. Also MYSQL_SOURCE.",
     )(command)
     return click.option("--upstream", "version", metavar="VERSION", help="A release of cmake/upstream.json.")(command)
 

@@ -17,6 +17,10 @@ TEST_BYTES = 2_000_000_000
 DATADIR_BYTES = 300_000_000
 
 
+class SpaceError(RedstartError):
+    """Too little disk space, wherever a file comes from."""
+
+
 @dataclass(frozen=True)
 class Need:
     """Space that one step takes below `path`, which need not exist yet."""
@@ -33,7 +37,7 @@ def _existing(path: Path) -> Path:
 
 
 def check_space(needs: list[Need]) -> None:
-    """Raise RedstartError, naming needed and available space, if a file system is too small."""
+    """Raise SpaceError, naming needed and available space, if a file system is too small."""
     by_device: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
         if need.count_bytes > 0:
@@ -48,4 +52,4 @@ def check_space(needs: list[Need]) -> None:
                 f"{size(needed)} needed ({parts}), {size(available)} available on the file system of {group[0].path}"
             )
     if problems:
-        raise RedstartError("too little disk space: " + "; ".join(problems) + ". Nothing was started.")
+        raise SpaceError("too little disk space: " + "; ".join(problems) + ". Nothing was started.")

@@ -19,7 +19,6 @@ from bench.errors import BenchError, Unavailable
 from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
 from redstart_cli import lint, mtr, nightly, proof, skips
-from redstart_cli.apt import GoneError
 from redstart_cli.build import SERVER_TARGETS, build, lock_path
 from redstart_cli.console import RedstartError, duration, error, say
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -28,7 +27,7 @@ from redstart_cli.locks import exclusive
 from redstart_cli.package import package
 from redstart_cli.process import module_environment, run_captured, run_logged, run_module, tied
 from redstart_cli.result import Level, Skip
-from redstart_cli.upstream import Upstream, pristine, read_pins
+from redstart_cli.upstream import NoOriginError, Upstream, pristine, read_pins
 from torture import stack
 
 RELEASE = "release"
@@ -102,7 +101,7 @@ class Tester:
         return level
 
     def _upstreams(self, level: Level) -> list[Upstream]:
-        """The tree that is worked on, then the other pinned releases as far as the archive has them."""
+        """The tree that is worked on, then the other pinned releases as far as they can be had."""
         with exclusive(lock_path(self._layout), str(self._layout.build)):
             found = [pristine(self._layout, self._version, self._checkout)]
             _, releases = read_pins(self._layout.repo)
@@ -111,8 +110,8 @@ class Tester:
                     continue
                 try:
                     found.append(pristine(self._layout, version))
-                except GoneError as problem:
-                    level.skips.append(Skip(f"overlay golden {version}", f"the archive no longer has it: {problem}"))
+                except NoOriginError as problem:
+                    level.skips.append(Skip(f"overlay golden {version}", str(problem)))
         return found
 
     def _pytest(self, folder: str, environment: dict[str, str]) -> Level:

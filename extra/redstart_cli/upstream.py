@@ -6,25 +6,42 @@ A tree in build/upstream/<version> is complete and verified: it is made beside i
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from redstart_cli import apt
+from redstart_cli import apt, fetch
 from redstart_cli.console import Meter, RedstartError, say, warn
-from redstart_cli.disk import TREE_BYTES, Need, check_space
+from redstart_cli.disk import TREE_BYTES, Need, SpaceError, check_space
 from redstart_cli.layout import Layout, cache_dir
 from redstart_cli.locks import exclusive
 
 _CHUNK_BYTES = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
 _TEMPORARY = ".new"
+# Of the files in which a refused tree differs, so many are named.
+_NAMED_FILES = 5
+
+
+class NoOriginError(RedstartError):
+    """No origin has the tree of a release that is pinned."""
+
+
+class _WrongTree(RedstartError):
+    def __init__(self, text: str, listing: str) -> None:
+        super().__init__(text)
+        self.listing = listing
 
 
 @dataclass(frozen=True)
@@ -87,13 +104,35 @@ def read_pins(repo: Path) -> tuple[str, dict[str, Release]]:
     return default, releases
 
 
+def _downloads(repo: Path, release: Release) -> list[tuple[str, str | None]]:
+    """Address of the release's tarball in each download area, and of upstream's signature where there is one."""
+    path = repo / "cmake/upstream.json"
+    found: list[tuple[str, str | None]] = []
+    try:
+        for origin in json.loads(path.read_text(encoding="utf-8"))["downloads"]:
+            url = origin["url"].format(version=release.version, series=release.version.rpartition(".")[0])
+            found.append((url, url + origin["signature"] if "signature" in origin else None))
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise RedstartError(f"{path} is damaged: {problem!r}") from problem
+    return found
+
+
 def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _text_sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
 def tree_sha256(root: Path) -> str:
     """Hash over relative path, execute bit and content of every file, and target of every link."""
+    return _text_sha256(_tree_listing(root))
+
+
+def _tree_listing(root: Path) -> str:
+    """A line for each file and link, of which tree_sha256() is the hash."""
     names = []
     for folder, folders, files in os.walk(root):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
@@ -105,11 +144,27 @@ def tree_sha256(root: Path) -> str:
             return f"l {os.readlink(path)} {name}\n"
         return f"{'x' if path.stat().st_mode & 0o100 else '-'} {file_sha256(path)} {name}\n"
 
-    total = hashlib.sha256()
     with ThreadPoolExecutor() as pool:
-        for text in pool.map(line, sorted(names), chunksize=64):
-            total.update(text.encode("utf-8", "surrogateescape"))
-    return total.hexdigest()
+        return "".join(pool.map(line, sorted(names), chunksize=64))
+
+
+def _listing_path(release: Release) -> Path:
+    """Where the listing of a verified tree is kept, so that files of another can be named."""
+    return cache_dir() / f"{release.tree_sha256}.gz"
+
+
+def _difference(release: Release, listing: str) -> str:
+    """The first files in which a tree is not the pinned one; empty if its listing is not at hand."""
+    try:
+        right = gzip.decompress(_listing_path(release).read_bytes()).decode("utf-8", "surrogateescape")
+    except (OSError, EOFError, zlib.error):
+        return ""
+    if _text_sha256(right) != release.tree_sha256:
+        return ""
+    lines = set(listing.split("\n")) ^ set(right.split("\n"))
+    names = sorted({line.split(" ", 2)[2] for line in lines})
+    more = f" and {len(names) - _NAMED_FILES} more" if len(names) > _NAMED_FILES else ""
+    return f"these files differ: {', '.join(names[:_NAMED_FILES])}{more}"
 
 
 # Fetching
@@ -150,6 +205,39 @@ def cached_archive(release: Release) -> Path:
     return target
 
 
+def _downloaded_tarball(release: Release, url: str, signature: str | None, target: Path) -> Path:
+    """The tarball at `url`, as `target` in the cache. Its bytes are not pinned: the tree in it decides."""
+    cache = cache_dir()
+    with exclusive(cache / "lock", f"the download cache {cache}", wait=True):
+        check_space([Need(cache, release.count_bytes, "download")])
+        private = cache / "download"
+        shutil.rmtree(private, ignore_errors=True)
+        private.mkdir()
+        try:
+            path = private / target.name
+            fetch.download(url, path, release.count_bytes)
+            with path.open("rb") as file:
+                if file.read(2) != _GZIP_MAGIC:
+                    raise RedstartError("what came is no tarball")
+            said = fetch.check_signature(path, signature) if signature else "it has no signature"
+            path.replace(target)
+        finally:
+            shutil.rmtree(private, ignore_errors=True)
+    say(f"{url}: {said}; the hash of the tree decides")
+    return target
+
+
+def _origins(repo: Path, release: Release) -> list[tuple[str, Callable[[], Path]]]:
+    """Where the release may come from, in the order of trying: a name, and what gets the file."""
+    kept = cache_dir() / f"mysql-{release.version}.tar.gz"
+    found: list[tuple[str, Callable[[], Path]]] = [("Debian's archive", partial(cached_archive, release))]
+    for url, signature in _downloads(repo, release):
+        found.append((url, partial(_downloaded_tarball, release, url, signature, kept)))
+    if kept.exists():
+        found.insert(0, (str(kept), lambda: kept))
+    return found
+
+
 # Unpacking
 
 
@@ -166,7 +254,11 @@ def _copy_hashed(source: Any, sink: Any, meter: Meter) -> str:
 
 def _unpack(release: Release, archive: Path, folder: Path) -> None:
     """Unpack the tree of `archive` into the empty `folder`; hashes what it reads on the way."""
-    if release.is_source:
+    expected: str | None
+    if archive.name != release.file:
+        stages = [["cat", str(archive)]]
+        expected = None
+    elif release.is_source:
         stages = [["cat", str(archive)]]
         expected = release.sha256
     else:
@@ -190,7 +282,7 @@ def _unpack(release: Release, archive: Path, folder: Path) -> None:
     with Meter(f"unpacking {release.version}", release.count_bytes) as meter:
         try:
             found = _copy_hashed(readers[-1].stdout, writer.stdin, meter)
-            if found != expected:
+            if expected is not None and found != expected:
                 problem = f"checksum mismatch inside {archive}: {found}, pinned {expected}"
         except BrokenPipeError:
             problem = "tar stopped"
@@ -229,31 +321,64 @@ def _remove_stale(folder: Path) -> None:
 
 
 def _make_tree(layout: Layout, release: Release) -> Path:
-    """build/upstream/<version>, fetched and unpacked if it is not there."""
+    """build/upstream/<version>, fetched from the first origin that has it and unpacked if it is not there.
+
+    Raises NoOriginError with each origin's reason; SpaceError ends it at once.
+    """
     tree = layout.upstream / release.version
     if tree.is_dir():
         return tree
     layout.upstream.mkdir(parents=True, exist_ok=True)
     _remove_stale(layout.upstream)
-    check_space([Need(layout.upstream, TREE_BYTES, f"source tree of {release.version}")])
-    archive = cached_archive(release)
     temporary = layout.upstream / (release.version + _TEMPORARY)
-    temporary.mkdir()
+    failures: list[str] = []
+    refused: list[tuple[str, str]] = []
+    for name, get in _origins(layout.repo, release):
+        check_space([Need(layout.upstream, TREE_BYTES, f"source tree of {release.version}")])
+        if failures:
+            warn(f"{failures[-1]}. Trying {name}.")
+        try:
+            _fill(release, get, temporary)
+        except SpaceError:
+            raise
+        except RedstartError as problem:
+            failures.append(f"{name}: {problem}")
+            if isinstance(problem, _WrongTree):
+                refused.append((name, problem.listing))
+            continue
+        temporary.rename(tree)
+        for other, listing in refused:
+            warn(f"{other} was refused: {_difference(release, listing)}")
+        return tree
+    raise NoOriginError(
+        f"MySQL {release.version} cannot be had. Tried:\n" + "".join(f"  {failure}\n" for failure in failures)
+        + "Is the network up?"
+    )
+
+
+def _fill(release: Release, get: Callable[[], Path], folder: Path) -> None:
+    """Make `folder` with the verified tree out of the archive that `get` gets; no folder if that fails."""
+    archive = get()
+    folder.mkdir()
     try:
-        _unpack(release, archive, temporary)
-        restore_originals(temporary)
+        _unpack(release, archive, folder)
+        if archive.name == release.file:
+            # It writes where the tree says: only for bytes that are pinned.
+            restore_originals(folder)
         say(f"verifying the source tree of {release.version}")
-        found = tree_sha256(temporary)
+        listing = _tree_listing(folder)
+        found = _text_sha256(listing)
         if found != release.tree_sha256:
-            raise RedstartError(
-                f"checksum mismatch: the unpacked tree of {release.version} has sha256 {found}, "
-                f"cmake/upstream.json pins {release.tree_sha256}"
-            )
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+            text = f"checksum mismatch: the unpacked tree has {found}, cmake/upstream.json pins {release.tree_sha256}"
+            if difference := _difference(release, listing):
+                text += f"; {difference}"
+            raise _WrongTree(text, listing)
+        _listing_path(release).write_bytes(gzip.compress(listing.encode("utf-8", "surrogateescape"), 1))
+    except BaseException as problem:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(problem, RedstartError) and archive.name != release.file:
+            archive.unlink(missing_ok=True)
         raise
-    temporary.rename(tree)
-    return tree
 
 
 # Choosing
@@ -281,10 +406,9 @@ def release_pin(layout: Layout, version: str) -> Release:
 
 
 def pristine(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Upstream:
-    """The pristine tree to work on.
+    """The pristine tree to work on: a checkout as it is, a pinned release, or the default one.
 
-    A checkout is used as it is. A version named by the user must be had; the default one may be
-    replaced by another pinned release when the archive no longer has it, which is said aloud.
+    Never another release than that: raises NoOriginError if it cannot be had.
     """
     if checkout is not None:
         checkout = checkout.resolve()
@@ -292,30 +416,10 @@ def pristine(layout: Layout, version: str | None = None, checkout: Path | None =
         if version is not None and version != found:
             raise RedstartError(f"{checkout} holds {found}, not {version}")
         return Upstream(found, checkout, is_checkout=True)
-    if version is not None:
-        try:
-            return Upstream(version, _make_tree(layout, release_pin(layout, version)))
-        except apt.GoneError as problem:
-            raise apt.GoneError(f"the archive no longer has {version} ({problem})") from problem
-
     default, releases = read_pins(layout.repo)
-    remembered = layout.upstream / f"instead-of-{default}"
-    if remembered.is_file() and not (layout.upstream / default).is_dir():
-        candidate = remembered.read_text(encoding="utf-8").strip()
-        if (layout.upstream / candidate).is_dir():
-            warn(f"using {candidate}, as the archive no longer had {default}. --upstream {default} tries it again.")
-            return Upstream(candidate, layout.upstream / candidate)
-    gone: list[str] = []
-    for candidate in [default, *(name for name in releases if name != default)]:
-        try:
-            tree = _make_tree(layout, releases[candidate])
-        except apt.GoneError as problem:
-            gone.append(f"{candidate} ({problem})")
-            continue
-        if gone:
-            warn(f"the archive no longer has {'; '.join(gone)}. USING {candidate} INSTEAD.")
-            remembered.write_text(candidate + "\n", encoding="utf-8")
-        return Upstream(candidate, tree)
-    raise RedstartError(
-        f"the archive has none of the pinned releases: {'; '.join(gone)}. Give a MySQL checkout: --source DIR"
-    )
+    version = version or default
+    try:
+        return Upstream(version, _make_tree(layout, release_pin(layout, version)))
+    except NoOriginError as problem:
+        ways = [*(f"--upstream {other}" for other in releases if other != version), "--source DIR (a MySQL tree)"]
+        raise NoOriginError(f"{problem} No other release is taken unasked. Ask for one: {', '.join(ways)}") from problem
