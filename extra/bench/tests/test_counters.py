@@ -21,8 +21,10 @@ from bench.diskstats import (
 )
 from bench.errors import BenchError, Unavailable
 from bench.experiments import ddl, oltp
+from bench.layout import REPOSITORY, Layout
 from bench.stats import Summary, ratio, summarize
 from bench.tests.helpers import SAMPLES
+from redstart_cli.upstream import read_pins
 
 DISKSTATS = """\
    7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
@@ -271,3 +273,20 @@ def test_mirror_of_the_machine() -> None:
     one_line = "# deb http://old.example/debian x\ndeb [signed-by=/k] http://a.example/debian/ sid main\n"
     assert roots.parse_mirror([one_line]) == "http://a.example/debian/"
     assert roots.parse_mirror(["deb http://a.example/ubuntu x main"]) is None
+
+
+def test_stock_of_another_release_is_not_compared(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    status = layout.roots / "stock/var/lib/dpkg/status"
+    status.parent.mkdir(parents=True)
+    pinned, _ = read_pins(REPOSITORY)
+    others = "Package: mysql-client-core\nVersion: 1.0.0-1\n\n"
+    status.write_text(f"{others}Package: mysql-server-core\nStatus: install ok installed\nVersion: {pinned}-2\n\n")
+    assert roots.stock_root(layout) == layout.roots / "stock"
+    status.write_text(f"{others}Package: mysql-server-core\nVersion: 9.7.999-1\n\n")
+    with pytest.raises(BenchError, match=f"is MySQL 9.7.999, cmake/upstream.json pins {pinned}") as caught:
+        roots.stock_root(layout)
+    assert not isinstance(caught.value, Unavailable)
+    status.write_text(others)
+    with pytest.raises(BenchError, match="has no mysql-server-core"):
+        roots.stock_root(layout)
