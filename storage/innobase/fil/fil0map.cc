@@ -523,12 +523,15 @@ class Place_finder {
     uint32_t root;
     std::string_view rest;
     const bool is_plain = dir.find("..") == std::string::npos;
+    /* `rest` is a part of what is split. */
+    const auto absolute = dir.substr(0, 2) == "./"
+                              ? MySQL_datadir_path.abs_path() + dir.substr(2)
+                              : std::string{};
 
-    if (is_plain && (split_root(dir, false, root, rest) ||
-                     split_root(dir, true, root, rest) ||
-                     (dir.substr(0, 2) == "./" &&
-                      split_root(MySQL_datadir_path.abs_path() + dir.substr(2),
-                                 true, root, rest)))) {
+    if (is_plain &&
+        (split_root(dir, false, root, rest) ||
+         split_root(dir, true, root, rest) ||
+         (!absolute.empty() && split_root(absolute, true, root, rest)))) {
       return Place{root, rest};
     }
 
