@@ -59,7 +59,7 @@ def check_signature(file: Path, url: str) -> str:
         download(url, signature, 1000)
     except RedstartError as problem:
         raise RedstartError(f"no signature at {url}: {problem}") from problem
-    command = ["gpgv", "--keyring", os.path.abspath(keyring), signature, file]
+    command = ["gpgv", "--keyring", os.path.abspath(keyring), str(signature), str(file)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError as problem:

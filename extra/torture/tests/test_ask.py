@@ -14,7 +14,7 @@ from differential.server import Binary
 from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
 from torture.oracle import NEVER, History, State, Step, Verdict
-from torture.server import MAP_OFF, MAP_ON, SCAN_OFF, SCAN_ON, _SKIPPED, Place, Server, observe
+from torture.server import _SKIPPED, MAP_OFF, MAP_ON, SCAN_OFF, SCAN_ON, Place, Server, observe
 
 
 class Cursor:
@@ -133,5 +133,5 @@ def test_undo_tablespaces_that_were_there() -> None:
     for number, (kind, name, is_acknowledged) in enumerate(
         [("undo-create", "u2", True), ("undo-create", "u3", False), ("undo-drop", "u1", True)]
     ):
-        history.steps.append(Step(number, "ddl", [(kind, name)], acknowledged=2.0 if is_acknowledged else None))
+        history.steps.append(Step(number, "ddl", [[kind, name]], acknowledged=2.0 if is_acknowledged else None))
     assert load.undo_made(history) == {"u1", "u2"}
