@@ -26,7 +26,9 @@ from differential.server import Binary, Server, configure_keyring, copy, find_st
 
 CASES_AN_IMAGE = 8
 # Images that a canary may need.
-MAX_CANARY_IMAGES = 12
+MAX_CANARY_IMAGES = 20
+# Fewer cases say nothing about the share in which transactions are moved over: one must.
+MANY_CASES = 80
 STOCK_EVERY = 3
 ENCRYPTED_EVERY = 10
 CANARIES = {"lying_note": "a note that says that a hole was synced", "wrong_length": "a GTID event of two transactions"}
@@ -72,8 +74,9 @@ class Report:
         if self.differences:
             found.append(f"{self.differences} cases differ")
         found += [f"the canary {name} was not found" for name, number in self.canaries.items() if number is None]
-        if self.skipping * 2 < self.could_skip or self.skipping * 6 < sum(self.cases.values()):
-            found.append(f"transactions were moved over in {self.skipping} of {sum(self.cases.values())} cases only")
+        total = sum(self.cases.values())
+        if self.skipping * 2 < self.could_skip or self.skipping * (6 if total >= MANY_CASES else total) < total:
+            found.append(f"transactions were moved over in {self.skipping} of {total} cases only")
         if self.with_stock == 0:
             found.append("no case was shown to stock")
         return found
@@ -152,9 +155,13 @@ class Check:
         self.end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
 
     def image(self, seed: int, name: str) -> Image:
-        is_encrypted = seed % ENCRYPTED_EVERY == 0
+        is_encrypted = seed % ENCRYPTED_EVERY == ENCRYPTED_EVERY - 1
         binary = self.runner.keyed["TRANSACTIONS"] if is_encrypted else self.runner.jumps
         return make(seed, self.runner.base, self.runner.work / name, binary, self.runner.client, is_encrypted)
+
+    def plain_image(self, seed: int, name: str) -> Image:
+        place = self.runner.work / name
+        return make(seed, self.runner.base, place, self.runner.jumps, self.runner.client, is_plain=True)
 
     def compare(self, image: Image, case: Case, name: str, with_stock: bool) -> tuple[str, int]:
         """How the outcome differs, empty if it does not; and how many transactions were moved over."""
@@ -217,7 +224,7 @@ class Check:
         self.report.canaries[name] = None
         n_tried = 0
         for number in range(MAX_CANARY_IMAGES):
-            image = self.image(self.arguments.seed + 500_000 + number, f"k{name}")
+            image = self.plain_image(self.arguments.seed + 500_000 + number, f"k{name}")
             r = random.Random(number)
             content = image.log.read_bytes()
             if name == "lying_note":

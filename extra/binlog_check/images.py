@@ -91,10 +91,23 @@ def _statements(r: random.Random, number: int, mode: str) -> str:
     }[kind]
 
 
-def make(seed: int, base: Path, home: Path, binary: Binary, client: Path, is_encrypted: bool = False) -> Image:
-    """Let a server write a binary log, and end or kill it; an encrypted one needs a server with a keyring."""
+# Settings with which each transaction can be moved over, and what is found can be seen.
+_PLAIN = {
+    "gtid-mode": "ON", "enforce-gtid-consistency": "ON", "binlog-format": "ROW", "binlog-transaction-compression": "OFF",
+}  # fmt: skip
+
+
+def make(
+    seed: int, base: Path, home: Path, binary: Binary, client: Path, is_encrypted: bool = False, is_plain: bool = False
+) -> Image:
+    """Let a server write a binary log, and end or kill it; an encrypted one needs a server with a keyring.
+
+    With `is_plain`, for a canary, nothing but the transactions and the end differs from seed to seed.
+    """
     r = random.Random(seed)
     settings = _settings(r)
+    if is_plain:
+        settings |= _PLAIN
     options = [f"--{name}={value}" for name, value in settings.items()]
     options += ["--log-bin=binlog", "--server-id=1", f"--sync-binlog={r.choice([1, 1, 0, 3])}"]
     options += [f"--innodb-flush-log-at-trx-commit={r.choice([1, 1, 2])}"]

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""A run that shows nothing has failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from binlog_check.__main__ import CANARIES, Report
+
+_FOUND: dict[str, int | None] = dict.fromkeys(CANARIES, 1)
+
+
+def report(**changes: object) -> Report:
+    values: dict[str, object] = {
+        "cases": Counter(whole=20), "with_stock": 7, "skipping": 5, "could_skip": 6, "canaries": _FOUND,
+    }  # fmt: skip
+    made = Report(1)
+    for name, value in (values | changes).items():
+        setattr(made, name, value)
+    return made
+
+
+def test_a_good_run() -> None:
+    assert report().problems() == []
+    assert report(skipping=1, could_skip=2).problems() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"differences": 1}, "1 cases differ"),
+        ({"with_stock": 0}, "no case was shown to stock"),
+        ({"skipping": 0, "could_skip": 0}, "moved over in 0 of 20 cases only"),
+        ({"skipping": 2}, "moved over in 2 of 20 cases only"),
+        ({"cases": Counter(whole=80), "skipping": 13, "could_skip": 20}, "moved over in 13 of 80 cases only"),
+        ({"canaries": _FOUND | {"lying_note": None}}, "the canary lying_note was not found"),
+    ],
+)
+def test_a_run_that_shows_nothing(changes: dict[str, object], said: str) -> None:
+    (problem,) = report(**changes).problems()
+    assert said in problem
