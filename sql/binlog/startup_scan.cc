@@ -11,7 +11,7 @@ The scan of the last binary log at start-up, from transaction to transaction. */
 
 #include <sys/stat.h>
 
-#include <cinttypes>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
