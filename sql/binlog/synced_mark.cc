@@ -13,7 +13,9 @@ How far the binary log that is being written is known to be on disk. */
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "my_byteorder.h"
@@ -164,17 +166,6 @@ bool Synced_mark::write() {
          static_cast<ssize_t>(bytes.size());
 }
 
-void Synced_mark::end(bool is_synced) {
-  const std::lock_guard guard{m_mutex};
-  struct stat status;
-  if (is_synced && m_note_fd >= 0 && ::fstat(m_log_fd, &status) == 0) {
-    m_note.m_synced_bytes = status.st_size;
-    (void)write();
-  }
-  ++m_file;
-  close_files();
-}
-
 void Synced_mark::begin(const std::string &path) {
   const std::lock_guard guard{m_mutex};
   close_files();
@@ -201,23 +192,55 @@ void Synced_mark::begin(const std::string &path) {
   }
 }
 
-Synced_mark::Covered Synced_mark::before_sync() {
-  const std::lock_guard guard{m_mutex};
+Synced_mark::Sync::Sync(Synced_mark *mark) : m_mark(mark) {
+  if (mark == nullptr) return;
+  const std::lock_guard guard{mark->m_mutex};
+  m_is_first = mark->m_n_under_way++ == 0;
+  m_number = ++mark->m_n_begun;
+  m_file = mark->m_file;
   struct stat status;
-  if (m_note_fd < 0 || ::fstat(m_log_fd, &status) != 0) return {};
   /* Only what has been written before the sync begins is covered by it. */
-  return {m_file, static_cast<uint64_t>(status.st_size)};
+  if (mark->m_note_fd >= 0 && ::fstat(mark->m_log_fd, &status) == 0) {
+    m_bytes = status.st_size;
+  }
 }
 
-void Synced_mark::after_sync(const Covered &covered) {
-  const std::lock_guard guard{m_mutex};
-  if (m_note_fd < 0 || covered.m_file != m_file ||
-      covered.m_bytes < m_note.m_synced_bytes + STEP_BYTES) {
-    return;
-  }
-  m_note.m_synced_bytes = covered.m_bytes;
+bool Synced_mark::Sync::end() {
+  Synced_mark &mark = *std::exchange(m_mark, nullptr);
+  --mark.m_n_under_way;
+  return m_is_first && m_number == mark.m_n_begun && m_bytes > 0 &&
+         m_file == mark.m_file && mark.m_note_fd >= 0;
+}
+
+Synced_mark::Sync::~Sync() {
+  if (m_mark == nullptr) return;
+  Synced_mark &mark = *m_mark;
+  const std::lock_guard guard{mark.m_mutex};
+  (void)end();
+  mark.close_files();
+}
+
+void Synced_mark::Sync::succeeded() {
+  if (m_mark == nullptr) return;
+  Synced_mark &mark = *m_mark;
+  const std::lock_guard guard{mark.m_mutex};
+  if (!end() || m_bytes < mark.m_note.m_synced_bytes + STEP_BYTES) return;
+  mark.m_note.m_synced_bytes = m_bytes;
   /* The disk may be full. An older note, or a torn one, is as good. */
-  if (!write()) close_files();
+  if (!mark.write()) mark.close_files();
+}
+
+void Synced_mark::Sync::closed() {
+  if (m_mark == nullptr) return;
+  Synced_mark &mark = *m_mark;
+  const std::lock_guard guard{mark.m_mutex};
+  struct stat status;
+  if (end() && ::fstat(mark.m_log_fd, &status) == 0) {
+    mark.m_note.m_synced_bytes = status.st_size;
+    (void)mark.write();
+  }
+  ++mark.m_file;
+  mark.close_files();
 }
 
 uint64_t Synced_mark::synced_bytes(const std::string &path) {

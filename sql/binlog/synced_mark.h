@@ -33,8 +33,8 @@ about another file, counts as none.
 The last note about a file is written when it is closed, if all of it could be
 synced. That a file is marked as closed does not say so: the mark, and what was
 not synced before, are synced together. When a sync fails, no more is noted
-about the file: the kernel reports an error once, and the next sync succeeds
-without the pages. */
+about the file: the kernel reports an error once, to one of those that sync, and
+the next sync succeeds without the pages. */
 
 #ifndef BINLOG_SYNCED_MARK_H
 #define BINLOG_SYNCED_MARK_H
@@ -95,26 +95,44 @@ class Synced_mark {
   @param[in] path  the binary log; its first event has been written */
   void begin(const std::string &path);
 
-  /** What a sync that begins now will cover. */
-  struct Covered {
-    /** Number of begin() calls before. */
+  /** One sync of the binary log: made before it, told of it afterwards. If it
+  is destroyed without having been told, the sync has failed, and nothing is
+  noted until begin().
+
+  Two threads may sync at once: one that commits, and one that closes the file.
+  The kernel reports an error to one of them only. So a sync is believed only if
+  no other one was under way at any moment of it. */
+  class Sync {
+   public:
+    /** @param[in,out] mark  the note; nullptr if none is kept about the file */
+    explicit Sync(Synced_mark *mark);
+    Sync(const Sync &) = delete;
+    Sync &operator=(const Sync &) = delete;
+    ~Sync();
+
+    /** There was no error: what had been written before the sync is synced. */
+    void succeeded();
+
+    /** There was no error, nobody has written to the file since, and nobody
+    will: all of it is synced. */
+    void closed();
+
+   private:
+    /** The sync has ended; to be called with the mutex of the mark.
+    @return true if no other one was under way in the meantime, and it is of the
+            file that is being written */
+    bool end();
+
+    Synced_mark *m_mark;
+    /** Number of begin() calls and closed files before. */
     uint64_t m_file{};
-    /** Bytes of the file, 0 if no note is kept. */
+    /** Bytes of the file before the sync, 0 if no note is kept. */
     uint64_t m_bytes{};
+    /** Number of this sync. */
+    uint64_t m_number{};
+    /** True if no other sync was under way when this one began. */
+    bool m_is_first{};
   };
-
-  /** To be called before the binary log is synced.
-  @return what the sync will cover */
-  Covered before_sync();
-
-  /** To be called after the binary log has been synced without an error.
-  @param[in] covered  what before_sync() returned */
-  void after_sync(const Covered &covered);
-
-  /** The file is closed, or cannot be synced: no note is kept until begin().
-  @param[in] is_synced  true if all of the file has just been synced, which is
-                        noted */
-  void end(bool is_synced);
 
   /** @param[in] path  a binary log
   @return bytes of it that are known to have been synced, 0 if not known */
@@ -135,6 +153,11 @@ class Synced_mark {
   int m_log_fd{-1};
   int m_note_fd{-1};
   uint64_t m_file{};
+  /** Syncs that have begun. */
+  uint64_t m_n_begun{};
+  /** Syncs under way. One that began before begin() counts: it may have found
+  the new file already. */
+  uint64_t m_n_under_way{};
   Synced_note m_note;
 };
 

@@ -16,6 +16,7 @@ what counts as the end of a transaction, and the note about what is synced. */
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -165,6 +166,14 @@ class BinlogSyncedMarkTest : public ::testing::Test {
     ASSERT_EQ(0, truncate(m_log.c_str(), n_bytes));
   }
 
+  static void sync(Synced_mark &mark) { Synced_mark::Sync{&mark}.succeeded(); }
+  static void close_log(Synced_mark &mark) {
+    Synced_mark::Sync{&mark}.closed();
+  }
+  static void fail_to_sync(Synced_mark &mark) {
+    const Synced_mark::Sync failing{&mark};
+  }
+
   static constexpr uint64_t STEP = Synced_mark::STEP_BYTES;
   std::string m_folder;
   std::string m_log;
@@ -175,24 +184,29 @@ TEST_F(BinlogSyncedMarkTest, FollowsTheFile) {
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
 
   Synced_mark mark;
-  EXPECT_EQ(0u, mark.before_sync().m_bytes);
+  set_length(2 * STEP);
+  sync(mark);
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log)) << "no file";
+  make_log(1000, LOG_EVENT_BINLOG_IN_USE_F);
   mark.begin(m_log);
   set_length(STEP - 1);
-  mark.after_sync(mark.before_sync());
+  sync(mark);
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log)) << "less than a step";
 
   set_length(STEP + 5);
-  const auto covered = mark.before_sync();
-  set_length(STEP + 100);
-  mark.after_sync(covered);
+  {
+    Synced_mark::Sync covers{&mark};
+    set_length(STEP + 100);
+    covers.succeeded();
+  }
   EXPECT_EQ(STEP + 5, Synced_mark::synced_bytes(m_log))
       << "only what was written before the sync began";
 
   set_length(2 * STEP);
-  mark.after_sync(mark.before_sync());
+  sync(mark);
   EXPECT_EQ(STEP + 5, Synced_mark::synced_bytes(m_log)) << "less than a step";
   set_length(2 * STEP + 5);
-  mark.after_sync(mark.before_sync());
+  sync(mark);
   EXPECT_EQ(2 * STEP + 5, Synced_mark::synced_bytes(m_log));
 
   /* The flag that the file is in use is changed in place. */
@@ -201,14 +215,85 @@ TEST_F(BinlogSyncedMarkTest, FollowsTheFile) {
   close(fd);
   EXPECT_EQ(2 * STEP + 5, Synced_mark::synced_bytes(m_log));
 
-  /* After a sync that has failed nothing more is known. */
-  const auto late = mark.before_sync();
-  mark.end(false);
+  /* Of a relay log nothing is noted, nor lost by a failure. */
   set_length(4 * STEP);
-  mark.after_sync(late);
-  mark.after_sync(mark.before_sync());
-  mark.end(true);
+  Synced_mark::Sync{nullptr}.succeeded();
+  Synced_mark::Sync{nullptr}.closed();
+  { const Synced_mark::Sync failing{nullptr}; }
   EXPECT_EQ(2 * STEP + 5, Synced_mark::synced_bytes(m_log));
+  sync(mark);
+  EXPECT_EQ(4 * STEP, Synced_mark::synced_bytes(m_log));
+}
+
+TEST_F(BinlogSyncedMarkTest, AfterAnError) {
+  make_log(1000);
+  Synced_mark mark;
+  mark.begin(m_log);
+  set_length(STEP);
+  sync(mark);
+  set_length(3 * STEP);
+  fail_to_sync(mark);
+  sync(mark);
+  EXPECT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+  close_log(mark);
+  EXPECT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+
+  m_log = m_folder + "/binlog.000008";
+  make_log(1001);
+  mark.begin(m_log);
+  set_length(STEP);
+  sync(mark);
+  EXPECT_EQ(STEP, Synced_mark::synced_bytes(m_log)) << "another file";
+}
+
+/** Two syncs at a time, A and B, and what each of them says: the kernel tells
+one of them of an error that concerns both. */
+TEST_F(BinlogSyncedMarkTest, TwoAtATime) {
+  for (const std::string order :
+       {"AaBb", "ABab", "ABba", "BAab", "BAba", "BbAa"}) {
+    for (const char fails : {'-', 'a', 'b'}) {
+      for (const bool b_closes : {false, true}) {
+        SCOPED_TRACE(order + " " + fails + (b_closes ? " closed" : ""));
+        std::filesystem::remove_all(m_folder);
+        std::filesystem::create_directory(m_folder);
+        make_log(1000);
+        Synced_mark mark;
+        mark.begin(m_log);
+        std::unique_ptr<Synced_mark::Sync> syncs[2];
+        uint64_t length = 0;
+        uint64_t noted = 0;
+        bool is_over = false;
+        for (size_t i = 0; i < order.size(); ++i) {
+          const char step = order[i];
+          auto &one = syncs[step == 'B' || step == 'b'];
+          if (step < 'a') {
+            set_length(length += STEP);
+            one = std::make_unique<Synced_mark::Sync>(&mark);
+            continue;
+          }
+          const bool closes = step == 'b' && b_closes;
+          if (step == fails) {
+            one.reset();
+          } else if (closes) {
+            one->closed();
+          } else {
+            one->succeeded();
+          }
+          const bool is_alone = order[i - 1] == step - 'a' + 'A';
+          const bool was_alone = order == "AaBb" || order == "BbAa";
+          if (step != fails && is_alone && was_alone && !is_over) {
+            noted = length;
+          }
+          is_over = is_over || step == fails || closes;
+          EXPECT_EQ(noted, Synced_mark::synced_bytes(m_log)) << step;
+        }
+        set_length(length += STEP);
+        sync(mark);
+        EXPECT_EQ(is_over ? noted : length, Synced_mark::synced_bytes(m_log))
+            << "alone again";
+      }
+    }
+  }
 }
 
 TEST_F(BinlogSyncedMarkTest, ClosedFile) {
@@ -216,17 +301,21 @@ TEST_F(BinlogSyncedMarkTest, ClosedFile) {
   Synced_mark mark;
   mark.begin(m_log);
   set_length(777);
-  mark.end(true);
+  close_log(mark);
   EXPECT_EQ(777u, Synced_mark::synced_bytes(m_log)) << "less than a step, too";
+  set_length(3 * STEP);
+  sync(mark);
+  EXPECT_EQ(777u, Synced_mark::synced_bytes(m_log)) << "after it was closed";
 
   /* The next file has another name: the note stays until there is another. */
   const std::string closed = m_log;
+  set_length(777);
   m_log = m_folder + "/binlog.000008";
   make_log(1001);
   mark.begin(m_log);
   EXPECT_EQ(777u, Synced_mark::synced_bytes(closed));
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
-  mark.end(false);
+  fail_to_sync(mark);
   EXPECT_EQ(777u, Synced_mark::synced_bytes(closed));
 
   /* The next file has the same name, and the same second: RESET. */
@@ -242,8 +331,8 @@ TEST_F(BinlogSyncedMarkTest, NotANote) {
     Synced_mark mark;
     mark.begin(m_log);
     set_length(STEP);
-    return mark.before_sync().m_bytes == 0 &&
-           Synced_mark::synced_bytes(m_log) == 0;
+    sync(mark);
+    return Synced_mark::synced_bytes(m_log) == 0;
   };
   std::ofstream(note) << "somebody's own file, which is longer than a note";
   EXPECT_TRUE(is_refused());
@@ -254,6 +343,7 @@ TEST_F(BinlogSyncedMarkTest, NotANote) {
   std::filesystem::remove(note);
   std::filesystem::create_symlink(m_folder + "/elsewhere", note);
   EXPECT_TRUE(is_refused());
+  EXPECT_FALSE(std::filesystem::exists(m_folder + "/elsewhere"));
   std::filesystem::remove(note);
   std::ofstream(note).close();
   std::filesystem::create_hard_link(note, m_folder + "/second");
@@ -267,7 +357,7 @@ TEST_F(BinlogSyncedMarkTest, AnotherFileOfTheName) {
   Synced_mark mark;
   mark.begin(m_log);
   set_length(STEP);
-  mark.after_sync(mark.before_sync());
+  sync(mark);
   ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
 
   /* The same content, another inode. */
@@ -291,32 +381,52 @@ TEST_F(BinlogSyncedMarkTest, SyncOfTheFileBefore) {
   Synced_mark mark;
   mark.begin(m_log);
   set_length(3 * STEP);
-  const auto covered = mark.before_sync();
+  Synced_mark::Sync before{&mark};
   m_log = m_folder + "/binlog.000008";
   make_log(1001);
   mark.begin(m_log);
-  mark.after_sync(covered);
+  set_length(3 * STEP);
+  before.succeeded();
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+
+  /* It may have found the next file already. */
+  Synced_mark::Sync again{&mark};
+  m_log = m_folder + "/binlog.000009";
+  make_log(1002);
+  mark.begin(m_log);
+  set_length(3 * STEP);
+  {
+    Synced_mark::Sync with_it{&mark};
+    again.succeeded();
+    with_it.succeeded();
+  }
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+  sync(mark);
+  EXPECT_EQ(3 * STEP, Synced_mark::synced_bytes(m_log));
 }
 
 TEST_F(BinlogSyncedMarkTest, Unusable) {
   Synced_mark mark;
-  mark.begin(m_log);
-  EXPECT_EQ(0u, mark.before_sync().m_bytes) << "no file";
+  const auto is_noted = [&] {
+    mark.begin(m_log);
+    sync(mark);
+    close_log(mark);
+    return std::filesystem::exists(Synced_mark::path_of(m_log)) &&
+           std::filesystem::file_size(Synced_mark::path_of(m_log)) > 0;
+  };
+  EXPECT_FALSE(is_noted()) << "no file";
 
   make_log(1000, 0, "\xfd\x62\x69\x6e");
-  mark.begin(m_log);
-  EXPECT_EQ(0u, mark.before_sync().m_bytes) << "encrypted";
+  set_length(STEP);
+  EXPECT_FALSE(is_noted()) << "encrypted";
 
   make_log(1000);
   set_length(30);
-  mark.begin(m_log);
-  EXPECT_EQ(0u, mark.before_sync().m_bytes) << "no whole first event";
+  EXPECT_FALSE(is_noted()) << "no whole first event";
 
   make_log(1000);
-  mark.begin(m_log);
   set_length(STEP);
-  mark.after_sync(mark.before_sync());
+  EXPECT_TRUE(is_noted());
   ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
   ASSERT_EQ(0, truncate(Synced_mark::path_of(m_log).c_str(), 39));
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log)) << "torn note";
