@@ -179,10 +179,9 @@ void Synced_mark::begin(const std::string &path) {
   }
   m_note = *note;
   m_note_fd = open_note(path_of(path), O_RDWR | O_CREAT);
-  const auto former = m_note_fd < 0 ? std::nullopt : read_note(m_note_fd);
-  if (m_note_fd < 0 ||
-      (former && former->m_name_crc == m_note.m_name_crc &&
-       (::ftruncate(m_note_fd, 0) != 0 || ::fsync(m_note_fd) != 0))) {
+  /* One that is empty already need not be so on disk. */
+  if (m_note_fd < 0 || ::ftruncate(m_note_fd, 0) != 0 ||
+      ::fsync(m_note_fd) != 0) {
     close_files();
     const std::string text =
         "The file " + path_of(path) +

@@ -34,7 +34,8 @@ The last note about a file is written when it is closed, if all of it could be
 synced. That a file is marked as closed does not say so: the mark, and what was
 not synced before, are synced together. When a sync fails, no more is noted
 about the file: the kernel reports an error once, to one of those that sync, and
-the next sync succeeds without the pages. */
+the next sync succeeds without the pages. When the next file is begun, the note
+is removed. */
 
 #ifndef BINLOG_SYNCED_MARK_H
 #define BINLOG_SYNCED_MARK_H
@@ -88,10 +89,10 @@ class Synced_mark {
   Synced_mark &operator=(const Synced_mark &) = delete;
   ~Synced_mark();
 
-  /** The server writes to another file now. Where no note can be kept, which
-  the error log says, the next start reads event by event. A note about a former
-  file of the same name is removed, durably; one about another file stays until
-  there is something to say about this one.
+  /** The server writes to another file now. What was noted before is removed,
+  durably: an older version of the note may be on disk, and may fit a file that
+  has got name and inode of a former one. Where no note can be kept, which the
+  error log says, the next start reads event by event.
   @param[in] path  the binary log; its first event has been written */
   void begin(const std::string &path);
 

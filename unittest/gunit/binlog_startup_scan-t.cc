@@ -11,6 +11,7 @@ what counts as the end of a transaction, and the note about what is synced. */
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -23,6 +24,32 @@ what counts as the end of a transaction, and the note about what is synced. */
 #include "my_byteorder.h"
 #include "sql/binlog/startup_scan.h"
 #include "sql/binlog/synced_mark.h"
+
+namespace binlog_startup_scan_unittest {
+namespace {
+
+/** A file whose syncs are watched, and the sizes that it had. */
+std::string s_watched;
+std::vector<off_t> s_synced_sizes;
+
+void watch(int fd) {
+  struct stat status;
+  struct stat watched;
+  if (!s_watched.empty() && fstat(fd, &status) == 0 &&
+      stat(s_watched.c_str(), &watched) == 0 &&
+      status.st_ino == watched.st_ino) {
+    s_synced_sizes.push_back(status.st_size);
+  }
+}
+
+}  // namespace
+}  // namespace binlog_startup_scan_unittest
+
+/** Stands before that of the C library. */
+extern "C" int fsync(int fd) {
+  binlog_startup_scan_unittest::watch(fd);
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace binlog_startup_scan_unittest {
 
@@ -307,21 +334,39 @@ TEST_F(BinlogSyncedMarkTest, ClosedFile) {
   sync(mark);
   EXPECT_EQ(777u, Synced_mark::synced_bytes(m_log)) << "after it was closed";
 
-  /* The next file has another name: the note stays until there is another. */
+  /* The next file has another name. */
   const std::string closed = m_log;
-  set_length(777);
   m_log = m_folder + "/binlog.000008";
   make_log(1001);
   mark.begin(m_log);
-  EXPECT_EQ(777u, Synced_mark::synced_bytes(closed));
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(closed));
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
-  fail_to_sync(mark);
-  EXPECT_EQ(777u, Synced_mark::synced_bytes(closed));
+}
 
-  /* The next file has the same name, and the same second: RESET. */
-  m_log = closed;
+/** An older version of the note may come back after a power cut. So that none
+is there that fits a file of the same name, inode and second, the note is empty
+and synced whenever a file begins. */
+TEST_F(BinlogSyncedMarkTest, RemovedDurably) {
+  const std::string first = m_log;
+  const std::string second = m_folder + "/binlog.000008";
+  make_log(1000);
+  Synced_mark mark;
   mark.begin(m_log);
-  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+  set_length(STEP);
+  sync(mark);
+  ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+  /* Rotated; RESET, which makes the first file again; once more. */
+  for (const std::string &log : {second, first, first}) {
+    m_log = log;
+    make_log(1000);
+    s_synced_sizes.clear();
+    s_watched = Synced_mark::path_of(m_log);
+    mark.begin(m_log);
+    s_watched.clear();
+    EXPECT_EQ(std::vector<off_t>{0}, s_synced_sizes);
+    EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+    EXPECT_EQ(0u, std::filesystem::file_size(Synced_mark::path_of(m_log)));
+  }
 }
 
 TEST_F(BinlogSyncedMarkTest, NotANote) {
