@@ -13,6 +13,7 @@ How far the binary log that is being written is known to be on disk. */
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -56,6 +57,18 @@ bool read_at(int fd, uint64_t offset, unsigned char *buffer, size_t n_bytes) {
   return true;
 }
 
+/** @return true if an open file is a note, or may be what a crash has left of
+one: it is no longer than one, and of the magic each byte is right, zero or not
+there */
+bool is_note(int fd, uint64_t n_bytes) {
+  unsigned char magic[sizeof(MAGIC)];
+  const auto n_there = std::min<uint64_t>(n_bytes, sizeof(magic));
+  return n_bytes <= Synced_note::BYTES && read_at(fd, 0, magic, n_there) &&
+         std::equal(magic, magic + n_there, MAGIC, [](auto found, auto right) {
+           return found == right || found == 0;
+         });
+}
+
 /** Open the file with the note, if it is one or is new: nothing else is written
 to, and nothing is waited for.
 @return a descriptor, or -1 */
@@ -65,11 +78,8 @@ int open_note(const std::string &path, int flags) {
              my_umask & 0666);
   if (fd < 0) return -1;
   struct stat status;
-  unsigned char magic[sizeof(MAGIC)];
   if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-      status.st_nlink == 1 &&
-      (status.st_size == 0 || (read_at(fd, 0, magic, sizeof(magic)) &&
-                               memcmp(magic, MAGIC, sizeof(MAGIC)) == 0))) {
+      status.st_nlink == 1 && is_note(fd, status.st_size)) {
     return fd;
   }
   ::close(fd);

@@ -14,9 +14,11 @@ what counts as the end of a transaction, and the note about what is synced. */
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -379,10 +381,22 @@ TEST_F(BinlogSyncedMarkTest, NotANote) {
     sync(mark);
     return Synced_mark::synced_bytes(m_log) == 0;
   };
-  std::ofstream(note) << "somebody's own file, which is longer than a note";
-  EXPECT_TRUE(is_refused());
-  EXPECT_EQ(48u, std::filesystem::file_size(note));
-  std::filesystem::remove(note);
+  const std::string texts[] = {
+      "somebody's own file, which is longer than a note",
+      "somebody's",
+      "MYBLSYN2",
+      "MYBLSYN",
+      std::string("MYBLSYN1") + std::string(33, '\0'),
+      std::string(41, '\0')};
+  for (const std::string &text : texts) {
+    std::ofstream(note) << text;
+    const bool is_torn = text == "MYBLSYN";
+    EXPECT_EQ(!is_torn, is_refused()) << text;
+    std::ifstream file(note, std::ios::binary);
+    const std::string found{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(!is_torn, found == text) << text;
+    std::filesystem::remove(note);
+  }
   ASSERT_EQ(0, mkfifo(note.c_str(), 0600));
   EXPECT_TRUE(is_refused());
   std::filesystem::remove(note);
@@ -395,6 +409,31 @@ TEST_F(BinlogSyncedMarkTest, NotANote) {
   EXPECT_TRUE(is_refused());
   std::filesystem::remove(m_folder + "/second");
   EXPECT_FALSE(is_refused());
+}
+
+/** What a crash may leave of a note says nothing, and is written anew. */
+TEST_F(BinlogSyncedMarkTest, TornNote) {
+  make_log(1000);
+  const std::string path = Synced_mark::path_of(m_log);
+  Synced_note note;
+  note.m_inode = 4711;
+  note.m_synced_bytes = STEP;
+  const auto bytes = note.encode();
+  for (size_t n_right = 0; n_right < bytes.size(); ++n_right) {
+    for (const size_t n_bytes : {n_right, bytes.size()}) {
+      std::string text(n_bytes, '\0');
+      std::copy_n(bytes.begin(), n_right, text.begin());
+      std::ofstream(path, std::ios::binary) << text;
+      EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+      Synced_mark mark;
+      make_log(1000);
+      mark.begin(m_log);
+      set_length(STEP);
+      sync(mark);
+      EXPECT_EQ(STEP, Synced_mark::synced_bytes(m_log))
+          << n_right << " of " << n_bytes << " bytes";
+    }
+  }
 }
 
 TEST_F(BinlogSyncedMarkTest, AnotherFileOfTheName) {
