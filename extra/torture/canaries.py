@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,13 @@ from torture import preload, tamper
 from torture.kill import KillLife
 from torture.life import Counts, Rig
 from torture.power import PowerLife
-from torture.server import SCAN_OFF
+from torture.server import SCAN_OFF, SCAN_ON
 
 # A canary must be found within this time; on a slow machine within so many lives.
 LIMIT_SEC = 120.0
 LIVES = 3
+# What the rig finds in a binary log that a start has left as it was.
+_HOLE = re.compile(r"^binary log: binlog\.\d+ ends within")
 # A new binary log would have the redo flushed.
 # A note that claims too much may be all that is left of a binary log that was not flushed, and that is no loss.
 _COMMON = ("--max-binlog-size=1G", SCAN_OFF)
@@ -36,6 +39,9 @@ class Canary:
     options: tuple[str, ...] = ()
     drop: str = ""
     must_lose: bool = True
+    # Flushes of binary logs leave holes, and the note says that all is there. Only a start that believes it leaves the
+    # file as it is, and that must be said; one that reads all cuts it off.
+    lies: bool = False
     # It loses only what a checkpoint has passed.
     needs_checkpoint: bool = False
     file_systems: tuple[str, ...] = field(default=("ext4",))
@@ -50,6 +56,7 @@ CANARIES = (
     Canary("power, innodb_flush_log_at_trx_commit=2", "power", ("--innodb-flush-log-at-trx-commit=2",)),
     Canary("power, redo not flushed", "power", drop="redo", must_lose=False),
     Canary("power, binary log not flushed", "power", drop="binlog"),
+    Canary("power, a note that claims too much", "power", (SCAN_ON,), must_lose=False, lies=True),
     Canary(
         "power, data files not flushed", "power", drop="data", must_lose=False, needs_checkpoint=True,
         options=("--innodb-flush-method=fsync", "--innodb-redo-log-capacity=8M", "--innodb-max-dirty-pages-pct=1"),
@@ -59,7 +66,12 @@ CANARIES = (
 
 def names(rig: Rig, kinds: Sequence[str]) -> list[str]:
     """The canaries of a run with these kinds of crash."""
-    return [*tamper.names(bool(rig.innochecksum)), *(canary.name for canary in CANARIES if canary.kind in kinds)]
+    return [*tamper.names(bool(rig.innochecksum)), *(canary.name for canary in of_run(rig, kinds))]
+
+
+def of_run(rig: Rig, kinds: Sequence[str]) -> list[Canary]:
+    """Those that lose; only this build keeps a note."""
+    return [canary for canary in CANARIES if canary.kind in kinds and (rig.subject == "ours" or not canary.lies)]
 
 
 def is_found(canary: Canary, rig: Rig, seed: int) -> bool:
@@ -75,7 +87,9 @@ def is_found(canary: Canary, rig: Rig, seed: int) -> bool:
             rig,
             counts=Counts(),
             extra=[*_COMMON, *canary.options],
-            environment=preload.dropping(rig.work, canary.drop),
+            environment=preload.lying(rig.work) if canary.lies else preload.dropping(rig.work, canary.drop),
+            # The others would not believe the note, and lose what is behind a hole.
+            binaries={"ours": rig.binaries["ours"]} if canary.lies else rig.binaries,
             is_canary=True,
             all_cuts=False,
         )
@@ -83,9 +97,11 @@ def is_found(canary: Canary, rig: Rig, seed: int) -> bool:
         if canary.kind == "kill":
             is_clean = KillLife(tried, number).run(end, cycles=3)
         else:
-            life = PowerLife(tried, number, canary.file_systems[0], canary.needs_checkpoint)
+            life = PowerLife(tried, number, canary.file_systems[0], canary.needs_checkpoint, canary.lies)
             is_clean = life.run(end, depth=1)
         has_shown = tried.counts.lost > 0 or (tried.counts.wrong > 0 and not canary.must_lose)
+        if canary.lies:
+            has_shown = any(_HOLE.search(text) for text in tried.counts.said)
         found = not is_clean and tried.counts.acknowledged > 0 and has_shown
     say(f"  canary {canary.name}: {'found' if found else 'NOT FOUND'} after {time.monotonic() - begin:.0f} s")
     return found

@@ -53,8 +53,8 @@ MANY_DISKS = 20
 MANY_MAP_STARTS = 10
 # In so many loads some must have made undo tablespaces, and most must have been allowed to.
 MANY_LOADS = 30
-# After so many power cuts one must have left a note on the binary log that was of use.
-MANY_SCAN_CUTS = 60
+# Of so many starts after a kind of crash, the share that must have left something out in the recovery.
+SCAN_SHARES = {"kill": (40, 0.02), "power": (60, 0.02)}
 MANY_TURNS = 80
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
@@ -209,9 +209,8 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
     rig.first_replica = seed % REPLICA_EACH
     if wants_canaries:
         found |= tamper.OracleLife(rig, seed).run()
-        for number, canary in enumerate(canaries.CANARIES):
-            if canary.kind in kinds:
-                found[canary.name] = canaries.is_found(canary, rig, seed + number)
+        for number, canary in enumerate(canaries.of_run(rig, kinds)):
+            found[canary.name] = canaries.is_found(canary, rig, seed + number)
     end = time.monotonic() + 60 * minutes
     seeds = random.Random(seed)
     spent = dict.fromkeys(kinds, 0.0)
@@ -230,9 +229,14 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
     if rig.counts.map_starts >= MANY_MAP_STARTS and not rig.counts.map_used:
         # Chance may have left no map that could be used.
         use_map(rig)
-    if rig.counts.scan_starts.total() and not rig.counts.scan_used.total():
+    if _crashes(rig.counts.scan_starts) and not _crashes(rig.counts.scan_used):
         use_scan(rig)
     return found
+
+
+def _crashes(numbers: Counter[str]) -> int:
+    """The sum over the kinds of crash, without what was arranged or followed a stop."""
+    return sum(number for kind, number in numbers.items() if kind in KINDS)
 
 
 def _summary(counts: Counts) -> str:
@@ -335,10 +339,15 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
-    if counts.scan_starts.total() and not counts.scan_used.total():
-        problems.append(f"none of {counts.scan_starts.total()} starts with binlog_startup_scan has left anything out")
-    if counts.scan_starts["power"] >= MANY_SCAN_CUTS and not counts.scan_used["power"]:
-        problems.append(f"none of {counts.scan_starts['power']} starts after power cuts has left anything out")
+    # That of use_scan() counts for its kind alone: it shows that the scan works, not that a crash has met it.
+    starts = _crashes(counts.scan_starts)
+    if starts and not _crashes(counts.scan_used) and not counts.scan_used["scan"]:
+        problems.append(f"none of {starts} starts with binlog_startup_scan has left anything out")
+    for kind, (many, share) in SCAN_SHARES.items():
+        starts, used = counts.scan_starts[kind], counts.scan_used[kind]
+        if starts >= many and used < share * starts:
+            problems.append(f"{used} of {starts} starts after a {kind} crash have left anything out")
+    problems += counts.writeback_errors[:3]
     if counts.loads >= MANY_LOADS and not counts.undo["undo-create"]:
         problems.append(f"no undo tablespace was made in {counts.loads} loads")
     if counts.loads >= MANY_LOADS and 2 * counts.undo_barred > counts.loads:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torture import preload
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, Verdict
-from torture.server import MAP_ON, Place, Server, random_options
+from torture.server import MAP_ON, SCAN_ON, Place, Server, random_options
 
 # Faults of one data directory; then it is stopped cleanly, its pages are checked and another is begun.
 FAULTS = 8
@@ -21,9 +21,9 @@ LOAD_SEC = 1.5
 START_SEC = 20.0
 # The number of a call that fails is below the power of two that stands here: later ones rarely come.
 CALLS = {"open": 7, "read": 8, "write": 10, "sync": 9, "allocate": 5, "truncate": 3, "rename": 3, "unlink": 5}
-# The same for all calls on the map.
-MAP_CALLS = 3
-KINDS = ("redo", "binlog", "data", "map", "other", "any")
+# The same for all calls on the map, or the note on the binary log.
+FEW_CALLS = 3
+KINDS = ("redo", "binlog", "note", "data", "map", "other", "any")
 SHORT = 0
 _ERRORS = {
     "open": [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.EACCES],
@@ -47,10 +47,11 @@ class Fault:
         return f"{self.call},{self.kind},{self.nth},{self.count},{self.error}"
 
 
-def choose(r: random.Random, has_map: bool = True) -> Fault:
+def choose(r: random.Random, has_map: bool = True, has_note: bool = True) -> Fault:
     """A fault. Calls at the start are few, those under load many."""
-    call, kind = r.choice(list(CALLS)), r.choice([kind for kind in KINDS if kind != "map" or has_map])
-    nth = int(2 ** r.uniform(0, MAP_CALLS if kind == "map" else CALLS[call]))
+    without = {"map": not has_map, "note": not has_note}
+    call, kind = r.choice(list(CALLS)), r.choice([kind for kind in KINDS if not without.get(kind)])
+    nth = int(2 ** r.uniform(0, FEW_CALLS if kind in without else CALLS[call]))
     count = r.choice([1, 1, 1, 3, 1 << 30])
     return Fault(call, kind, nth, count, r.choice(_ERRORS.get(call, [errno.EIO])))
 
@@ -97,11 +98,11 @@ class FaultLife:
 
     def _fault(self) -> None:
         """A server with a fault, its end, and the oracle."""
-        fault = choose(self._r, self._rig.subject == "ours" and MAP_ON in self._options)
+        is_ours = self._rig.subject == "ours"
+        fault = choose(self._r, is_ours and MAP_ON in self._options, is_ours and SCAN_ON in self._options)
         binary = self._rig.binaries[self._rig.subject]
         self._fired.unlink(missing_ok=True)
-        library = str(preload.library(self._rig.work))
-        place = self._place({"LD_PRELOAD": library, "TORTURE_FAULT": str(fault), "TORTURE_FIRED": str(self._fired)})
+        place = self._place(preload.failing(self._rig.work, fault, self._fired))
         server = Server(binary, place)
         try:
             problem = server.wait_ready(START_SEC)

@@ -4,12 +4,14 @@
 
    TORTURE_DROP names kinds of files, separated by commas: a flush of such a file returns success and does nothing.
 
+   TORTURE_LIE: a flush of a binary log flushes all of it but a hole in the middle of what has come since the last flush.
+
    TORTURE_FAULT is call,kind,nth,count,error: the nth call of that sort on a file of that kind fails, and the
    count - 1 that follow it, with the number of an error; error 0 is a read or write of half the bytes. When the first
-   one fails, the file that TORTURE_FIRED names is made.
+   one fails, the file that TORTURE_FIRED names is made. If TORTURE_ARM names a file, calls count only once it exists.
 
    Calls: open read readv write sync allocate truncate rename unlink ring-setup ring-wait; read stands for readv, too.
-   Kinds: redo binlog data undo map temp other any; data stands for undo, too. Files in a directory torture-... are
+   Kinds: redo binlog note data undo map temp other any; note is that on the binary log, data stands for undo, too. Files in a directory torture-... are
    temporary ones. */
 
 #define _GNU_SOURCE
@@ -17,11 +19,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -31,15 +35,17 @@ static struct {
   char call[16], kind[16];
   long nth, count;
   int error;
-  const char *fired;
-  int has_fault;
+  const char *fired, *arm;
+  int has_fault, lies;
 } s_plan;
 
 static atomic_long s_calls;
 
 __attribute__((constructor)) static void read_plan(void) {
   s_plan.drop = getenv("TORTURE_DROP");
+  s_plan.lies = getenv("TORTURE_LIE") != NULL;
   s_plan.fired = getenv("TORTURE_FIRED");
+  s_plan.arm = getenv("TORTURE_ARM");
   const char *fault = getenv("TORTURE_FAULT");
   if (fault == NULL) return;
   if (sscanf(fault, "%15[^,],%15[^,],%ld,%ld,%d", s_plan.call, s_plan.kind, &s_plan.nth, &s_plan.count,
@@ -64,6 +70,7 @@ static const char *kind_of_path(const char *path) {
   if (is_temp(path)) return "temp";
   if (strstr(path, "#innodb_redo/") != NULL) return "redo";
   if (strstr(path, "#innodb_tablespace_map") != NULL) return "map";
+  if (ends_with(path, "/binlog.synced")) return "note";
   if (strstr(path, "binlog.") != NULL) return "binlog";
   if (strstr(path, "undo_0") != NULL || ends_with(path, ".ibu")) return "undo";
   if (ends_with(path, ".ibd") || strstr(path, "/ibdata") != NULL || strstr(path, "undo_") != NULL ||
@@ -99,6 +106,7 @@ static int fails(const char *call, const char *kind) {
   const int is_read = strcmp(call, "readv") == 0 && strcmp(s_plan.call, "read") == 0;
   if ((strcmp(call, s_plan.call) != 0 && !is_read) || strcmp(kind, "none") == 0) return 0;
   if (strcmp(s_plan.kind, "any") != 0 && !is_a(kind, s_plan.kind)) return 0;
+  if (s_plan.arm != NULL && access(s_plan.arm, F_OK) != 0) return 0;
   const long number = atomic_fetch_add(&s_calls, 1) + 1;
   if (number < s_plan.nth || number >= s_plan.nth + s_plan.count) return 0;
   if (number == s_plan.nth && s_plan.fired != NULL)
@@ -112,19 +120,56 @@ static int fails_path(const char *call, const char *path) {
   return s_plan.has_fault && fails(call, kind_of_path(path));
 }
 
+#define MAX_HOLES 8
+#define HOLE_BYTES 16384
+#define HOLE_LEAST_BYTES 65536
+#define PAGE_BYTES 4096
+
+/* A flush that lies; true if this is one. What is in the holes is zeros while the file is flushed, and then what it
+   was, in the page cache alone. */
+static int is_lie(int fd) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static char kept[MAX_HOLES][HOLE_BYTES], zeros[HOLE_BYTES];
+  static off_t holes[MAX_HOLES], flushed;
+  static int n_holes;
+  static ino_t file;
+  struct stat status;
+  char link[64];
+  if (!s_plan.lies || strcmp(kind_of(fd), "binlog") != 0 || fstat(fd, &status) != 0) return 0;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  /* The server's own descriptor appends. */
+  const int own = open(link, O_RDWR | O_CLOEXEC);
+  if (own < 0) return 0;
+  pthread_mutex_lock(&mutex);
+  if (status.st_ino != file) flushed = n_holes = 0;
+  file = status.st_ino;
+  if (status.st_size - flushed >= HOLE_LEAST_BYTES && n_holes < MAX_HOLES)
+    holes[n_holes++] = (flushed + status.st_size) / 2 / PAGE_BYTES * PAGE_BYTES;
+  flushed = status.st_size;
+  for (int i = 0; i < n_holes; ++i)
+    if (pread(own, kept[i], HOLE_BYTES, holes[i]) != HOLE_BYTES || pwrite(own, zeros, HOLE_BYTES, holes[i]) != HOLE_BYTES)
+      abort();
+  if (syscall(SYS_fdatasync, own) != 0) abort();
+  for (int i = 0; i < n_holes; ++i)
+    if (pwrite(own, kept[i], HOLE_BYTES, holes[i]) != HOLE_BYTES) abort();
+  pthread_mutex_unlock(&mutex);
+  close(own);
+  return 1;
+}
+
 #define REAL(name)                     \
   static __typeof__(name) *real;       \
   if (real == NULL) real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 
 int fsync(int fd) {
   REAL(fsync);
-  if (is_dropped(fd)) return 0;
+  if (is_dropped(fd) || is_lie(fd)) return 0;
   return fails_fd("sync", fd) ? -1 : real(fd);
 }
 
 int fdatasync(int fd) {
   REAL(fdatasync);
-  if (is_dropped(fd)) return 0;
+  if (is_dropped(fd) || is_lie(fd)) return 0;
   return fails_fd("sync", fd) ? -1 : real(fd);
 }
 

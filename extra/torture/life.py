@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -11,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from bench.errors import BenchError
 from differential.server import Binary
 from redstart_cli.console import say
 from torture import load, pages, subjects
-from torture.oracle import History, Journal, State, Verdict, write_journal
-from torture.server import MAP_ON, SCAN_ON, Place, Server, ask_oracle, initialise, page_option
+from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
+from torture.server import MAP_ON, SCAN_ON, Place, Server, ask_oracle, check_binlog, initialise, page_option
 
 JOIN_TIMEOUT_SEC = 90
 # Commits that make a crash worth its while, and how long to wait for them.
@@ -31,8 +32,13 @@ ENOUGH = 10
 SLOW_SEC = 10.0
 # Directories have to be some seconds old, and a stop has little time to write the map.
 MAP_STARTS = 10
-# Of 300 KB each, and so one note each.
+# Of 300 rows of 1,000 bytes each, and so one note each.
 SCAN_TRANSACTIONS = 12
+SCAN_ROWS = 300 * SCAN_TRANSACTIONS
+_LARGE = (
+    "INSERT INTO scan.t (b) WITH RECURSIVE q (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM q WHERE n < 300)"
+    " SELECT REPEAT('s', 1000) FROM q"
+)
 # Lives with pages of another size than 16 KiB.
 OTHER_PAGE_SHARE = 0.3
 OTHER_PAGES_KIB = (4, 8, 32, 64)
@@ -96,12 +102,17 @@ class Counts:
     # `checked` by the kind of crash.
     checked_in: Counter[str] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
+    # All that was wrong, as it was said.
+    said: list[str] = field(default_factory=list)
+    # Why threads have ended that write the note on the binary log back.
+    writeback_errors: list[str] = field(default_factory=list)
 
     def take(self, kind: str, verdict: Verdict) -> None:
         self.checked += verdict.checked
         self.checked_in[kind] += verdict.checked
         self.lost += len(verdict.lost)
         self.wrong += len(verdict.wrong)
+        self.said += verdict.wrong
         self.known += len(verdict.known)
 
     def ask(self, server: Server, is_turn: bool = True) -> None:
@@ -333,53 +344,84 @@ def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]
     return wrong
 
 
-def use_scan(rig: Rig) -> None:
-    """Transactions until one is noted as synced, a kill, and a start that must not read it whole."""
-    home = rig.work / "scan"
-    shutil.rmtree(home, ignore_errors=True)
-    shutil.copytree(rig.base(), home / "data")
-    place = Place(home / "data", home / "error.log", [SCAN_ON, "--max-binlog-size=64M"], crash="scan")
+def write_large(server: Server) -> None:
+    """Large transactions of small rows, in a table that no client has; each is noted as synced."""
+    with load.connect(server.socket) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE scan")
+        cursor.execute("CREATE TABLE scan.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+        for _ in range(SCAN_TRANSACTIONS):
+            cursor.execute(_LARGE)
+            connection.commit()
+
+
+def _check_large(server: Server) -> Verdict:
+    """Whether all of them are there, in the table and in the binary log."""
+    with load.connect(server.socket) as connection, connection.cursor() as cursor:
+        verdict = check_binlog(cursor, server.place.data)
+        cursor.execute("SELECT COUNT(*), CAST(SUM(b = REPEAT('s', 1000)) AS SIGNED) FROM scan.t")
+        rows, right = cursor.fetchone()
+    if (rows, right) != (SCAN_ROWS, SCAN_ROWS):
+        verdict.lost.append(f"scan.t has {rows} rows, {right} of them right, and not {SCAN_ROWS}")
+    return verdict
+
+
+@contextlib.contextmanager
+def _running(rig: Rig, place: Place) -> Iterator[Server]:
+    """A server of this build, which is stopped at the end if nobody has killed it; BenchError if that fails."""
     server = Server(rig.binaries["ours"], place)
     try:
         problem = server.wait_ready()
         if not problem:
-            connection = load.connect(server.socket)
-            with connection.cursor() as cursor:
-                cursor.execute("CREATE DATABASE scan")
-                cursor.execute("CREATE TABLE scan.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
-                for _ in range(SCAN_TRANSACTIONS):
-                    cursor.execute("INSERT INTO scan.t (b) VALUES (REPEAT('s', 300000))")
-                    connection.commit()
-            connection.close()
-            server.kill()
-            server = Server(rig.binaries["ours"], place)
-            problem = server.wait_ready()
-            rig.counts.ask(server, is_turn=False)
-            problem = problem or server.stop()
+            yield server
+            problem = server.stop() if server.process.returncode is None else ""
+        if problem:
+            raise BenchError(problem)
     finally:
         server.kill()
-    if problem:
-        raise BenchError(problem)
+
+
+def _use(rig: Rig, name: str, options: list[str], work: Callable[[Place], Verdict]) -> None:
+    """Something that is done on a data directory of its own; what is wrong is a finding as any other."""
+    home = rig.work / name
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(rig.base(), home / "data")
+    place = Place(home / "data", home / "error.log", options, crash=name)
+    try:
+        verdict = work(place)
+    except (BenchError, pymysql.err.MySQLError, OSError) as problem:
+        verdict = Verdict(wrong=[f"{name}: {problem}"])
+    rig.counts.take(name, verdict)
+    if not verdict.is_clean:
+        case = case_of(place, rig.binaries["ours"], NEVER, kind=name)
+        rig.keep(name, verdict, [], case, {"crashed": place.data, "error.log": place.log})
+
+
+def use_scan(rig: Rig) -> None:
+    """Transactions until one is noted as synced, a kill, and a start that must not read it whole, nor lose a row."""
+
+    def work(place: Place) -> Verdict:
+        with _running(rig, place) as server:
+            write_large(server)
+            server.kill()
+        with _running(rig, place) as server:
+            rig.counts.ask(server, is_turn=False)
+            return _check_large(server)
+
+    _use(rig, "scan", [SCAN_ON, "--max-binlog-size=64M"], work)
 
 
 def use_map(rig: Rig) -> None:
     """Clean starts and stops, until one has used the tablespace map: nothing changes, so that one must."""
-    home = rig.work / "map"
-    shutil.rmtree(home, ignore_errors=True)
-    shutil.copytree(rig.base(), home / "data")
     used = rig.counts.map_used
-    for _ in range(MAP_STARTS):
-        server = Server(rig.binaries["ours"], Place(home / "data", home / "error.log", [MAP_ON]))
-        try:
-            problem = server.wait_ready()
-            rig.counts.ask(server, is_turn=False)
-            problem = problem or server.stop()
-        finally:
-            server.kill()
-        if problem:
-            raise BenchError(problem)
-        if rig.counts.map_used > used:
-            return
+
+    def work(place: Place) -> Verdict:
+        for _ in range(MAP_STARTS):
+            if rig.counts.map_used == used:
+                with _running(rig, place) as server:
+                    rig.counts.ask(server, is_turn=False)
+        return Verdict()
+
+    _use(rig, "map", [MAP_ON], work)
 
 
 def case_of(place: Place, binary: Binary, limit: float, **more: object) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import re
 import shutil
@@ -18,7 +19,7 @@ import pymysql
 from bench.errors import BenchError
 from redstart_cli.console import warn
 from torture import load, pages, preload, stack, writelog
-from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
+from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening, write_large
 from torture.oracle import NEVER, History, Verdict
 from torture.server import MAP_ON, SCAN_ON, Place, Server, page_option, random_options
 from torture.writeback import Writeback
@@ -45,6 +46,8 @@ UNREPAIRED = {"header": ("[MY-015090]",), "transaction system": ("[MY-011906]", 
 UNFLUSHED_MAP_SHARE = 0.25
 # Lives that may have a note on the binary log, and have it on the disk.
 NOTE_SHARE = 0.75
+# Until it is on the disk.
+NOTE_SEC = 0.5
 
 
 @dataclass
@@ -78,8 +81,12 @@ class Recording:
 class PowerLife:
     """A disk, the servers that work on it, and the disks that power cuts make of it."""
 
-    def __init__(self, rig: Rig, seed: int, kind: str | None = None, needs_checkpoint: bool = False) -> None:
+    def __init__(
+        self, rig: Rig, seed: int, kind: str | None = None, needs_checkpoint: bool = False, lies: bool = False
+    ) -> None:
+        """With `lies` flushes leave holes in the binary log, and cuts are made when there are some."""
         self._rig = rig
+        self._lies = lies
         self._needs_checkpoint = needs_checkpoint
         self._seed = seed
         self._r = random.Random(seed)
@@ -91,7 +98,7 @@ class PowerLife:
         drops_map = self._r.random() < UNFLUSHED_MAP_SHARE and not rig.is_canary
         self._environment = preload.dropping(rig.work, "map") if drops_map else rig.environment
         # By itself the kernel writes a note on the binary log back when the load is long over.
-        self._writes_note = SCAN_ON in self._options and self._r.random() < NOTE_SHARE
+        self._writes_note = SCAN_ON in self._options and (self._r.random() < NOTE_SHARE or rig.is_canary)
         # MySQL flushes the doublewrite file before it writes the pages only if this is false.
         methods = [option for option in self._options if option.startswith("--innodb-flush-method=")]
         self._is_direct = methods[-1].endswith("=O_DIRECT")
@@ -188,7 +195,9 @@ class PowerLife:
                     self._rig, server, after, self._numbers, self._home / "journal", self._r, position,
                     page_kib=self._page_kib,
                 )
-                with Writeback(place.data / "binlog.synced") if self._writes_note else contextlib.nullcontext():
+                with self._writeback(place.data):
+                    if self._lies:
+                        loaded = write_holes(server, position)
                     clients.work(self._r.uniform(MIN_LOAD_SEC, MAX_LOAD_SEC))
                 if self._needs_checkpoint and wait_for_checkpoint(server):
                     # Cuts are made behind it.
@@ -208,6 +217,11 @@ class PowerLife:
             return None
         entries = writelog.read_entries(log, end)
         return Recording(log, entries, source, after, checked, loaded, end)
+
+    def _writeback(self, data: Path) -> contextlib.AbstractContextManager[Writeback | None]:
+        if not self._writes_note:
+            return contextlib.nullcontext()
+        return Writeback(data / "binlog.synced", self._rig.counts.writeback_errors)
 
     def _choose(self, recording: Recording) -> tuple[writelog.Cut, Source]:
         """A power cut, and what is owed after it."""
@@ -314,6 +328,16 @@ class PowerLife:
             "error.log": self._home / "cut.log",
         }
         self._rig.keep(name, verdict, owed.histories, case, files)
+
+
+def write_holes(server: Server, position: Callable[[], int]) -> int:
+    """Transactions that are on the disk but for what a flush has left out; the position behind them."""
+    write_large(server)
+    # Until the note has been written back; then its size and that of the binary log are made to last.
+    time.sleep(NOTE_SEC)
+    with (server.place.data / "after").open("wb") as file:
+        os.fsync(file.fileno())
+    return position()
 
 
 def unrepaired(verdict: Verdict) -> str:

@@ -24,3 +24,14 @@ def library(work: Path) -> Path:
 def dropping(work: Path, kinds: str) -> dict[str, str]:
     """Environment of a server whose flushes of some kinds of files do nothing."""
     return {"LD_PRELOAD": str(library(work)), "TORTURE_DROP": kinds} if kinds else {}
+
+
+def lying(work: Path) -> dict[str, str]:
+    """Environment of a server whose flushes of binary logs leave holes on the disk."""
+    return {"LD_PRELOAD": str(library(work)), "TORTURE_LIE": "1"}
+
+
+def failing(work: Path, fault: object, fired: Path, arm: Path | None = None) -> dict[str, str]:
+    """Environment of a server with a fault, which makes the file `fired`; with `arm`, from when there is such a file."""
+    environment = {"LD_PRELOAD": str(library(work)), "TORTURE_FAULT": str(fault), "TORTURE_FIRED": str(fired)}
+    return environment | ({"TORTURE_ARM": str(arm)} if arm else {})

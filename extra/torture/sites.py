@@ -21,7 +21,7 @@ from torture import load, preload
 from torture.fault import SHORT, Fault
 from torture.life import Rig, ask, case_of, check_pages, opening
 from torture.oracle import NEVER, Verdict
-from torture.server import MAP_OFF, MAP_ON, Place, Server
+from torture.server import MAP_OFF, MAP_ON, SCAN_ON, Place, Server
 
 # Calls of a site that fail with the first of its errors, one in each start; a site with fewer calls ends earlier.
 BOUND = 8
@@ -52,11 +52,14 @@ class Site:
     call: str
     kind: str
     errors: tuple[int, ...]
-    when: str = "start"  # or "map", while a map is written; "build", in an index build; "undo", in a recovery
+    # Or "map", while a map is written; "note", while one on the binary log is; "build", in an index build; "undo", in a
+    # recovery.
+    when: str = "start"
     options: tuple[str, ...] = (MAP_ON,)
     must_work: bool = True
 
 
+_NOTE = (MAP_OFF, SCAN_ON, "--max-binlog-size=64M")
 _RING = (MAP_OFF, "--innodb-tablespace-check-io=IO_URING")
 _THREADS = (MAP_OFF, "--innodb-tablespace-check-io=THREADS")
 SITES = (
@@ -66,6 +69,11 @@ SITES = (
     Site("map, fsync", "sync", "map", (errno.EIO,), "map"),
     Site("map, rename", "rename", "map", (errno.EIO, errno.ENOSPC), "map"),
     Site("map, unlink", "unlink", "map", (errno.EIO,), "map"),
+    Site("note, open", "open", "note", (errno.EMFILE, errno.EACCES), "note", _NOTE),
+    Site("note, read", "read", "note", (errno.EIO, SHORT), "note", _NOTE),
+    Site("note, truncate", "truncate", "note", (errno.EIO,), "note", _NOTE),
+    Site("note, write", "write", "note", (errno.EIO, errno.ENOSPC, SHORT), "note", _NOTE),
+    Site("note, fsync", "sync", "note", (errno.EIO,), "note", _NOTE),
     Site("headers, open", "open", "data", (errno.EMFILE, errno.EIO), options=_THREADS, must_work=False),
     Site("headers, read", "read", "data", (errno.EIO, SHORT), options=_THREADS, must_work=False),
     Site("io_uring, setup", "ring-setup", "any", (errno.ENOSYS, errno.EPERM, errno.ENOMEM), options=_RING),
@@ -179,10 +187,7 @@ class SitesLife:
             shutil.copytree(self._home / "undo-source", self._home / data)
             self._noted = {1}
         self._fired.unlink(missing_ok=True)
-        environment = {
-            "LD_PRELOAD": str(preload.library(self._rig.work)), "TORTURE_FAULT": str(fault),
-            "TORTURE_FIRED": str(self._fired),
-        }  # fmt: skip
+        environment = preload.failing(self._rig.work, fault, self._fired)
         server = Server(self._rig.binaries["ours"], self._place(data, *site.options, **environment))
         wrong: list[str] = []
         try:
@@ -219,8 +224,8 @@ class SitesLife:
                 return [f"{problem}: {server.errors()}"]
             self._rig.counts.refused += 1
             return []
-        if site.when == "map":
-            # The map is written at a stop, too.
+        if site.when in ("map", "note"):
+            # They are written at a stop, too.
             failure = server.stop()
             return [failure] if failure else []
         return []
@@ -229,6 +234,16 @@ class SitesLife:
         cursor.execute("CREATE TABLE other.t (id INT PRIMARY KEY)")
         time.sleep(MAP_SEC)
         cursor.execute("DROP TABLE other.t")
+
+    def _write_note(self, cursor: Any) -> None:
+        """Large transactions, each of which is noted, and another file."""
+        cursor.execute("CREATE TABLE other.large (b LONGBLOB)")
+        for _ in range(2):
+            for _ in range(2):
+                cursor.execute("INSERT INTO other.large VALUES (REPEAT('n', 300000))")
+                cursor.execute("COMMIT")
+            cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("DROP TABLE other.large")
 
     def _build(self, cursor: Any) -> None:
         try:
@@ -277,4 +292,6 @@ def _nothing(_: SitesLife, __: Any) -> None:
     """The start was all."""
 
 
-_WORK: dict[str, Callable[[SitesLife, Any], None]] = {"map": SitesLife._write_map, "build": SitesLife._build}
+_WORK: dict[str, Callable[[SitesLife, Any], None]] = {
+    "map": SitesLife._write_map, "note": SitesLife._write_note, "build": SitesLife._build,
+}  # fmt: skip

@@ -21,7 +21,7 @@ KINDS = ["kill", "power", "fault"]
 GOOD = Counts(
     cycles=3, kills=2, replicas=1, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
     map_starts=20, map_used=1, scan_starts=Counter(kill=9, power=70),
-    scan_used=Counter(power=1), turns=Counter(ours=70, off=9, stock=5),
+    scan_used=Counter(power=2), turns=Counter(ours=70, off=9, stock=5),
     checked_in=Counter(kill=3, power=3, fault=3),
 )  # fmt: skip
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
@@ -58,7 +58,12 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"pages_checked": 0}, "no page"),
         ({"map_used": 0}, "none of 20 starts"),
         ({"scan_starts": Counter(kill=9), "scan_used": Counter()}, "none of 9 starts with binlog_startup_scan"),
-        ({"scan_used": Counter(kill=1)}, "none of 70 starts after power cuts"),
+        # What was arranged, or followed a stop, is no crash.
+        ({"scan_starts": Counter({"kill": 9, "": 5}), "scan_used": Counter({"": 5})}, "none of 9 starts with binlog_startup_scan"),
+        ({"scan_used": Counter(kill=1)}, "0 of 70 starts after a power crash"),
+        ({"scan_used": Counter(kill=1, power=1)}, "1 of 70 starts after a power crash"),
+        ({"scan_starts": Counter(kill=90)}, "0 of 90 starts after a kill crash"),
+        ({"writeback_errors": ["binlog.synced is not written back: no"]}, "binlog.synced is not written back"),
         ({"loads": 30}, "no undo tablespace was made in 30 loads"),
         ({"loads": 30, "undo_barred": 16, "undo": Counter({"undo-create": 1})}, "16 of 30 loads could make no undo"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),

@@ -80,3 +80,27 @@ def test_all_sorts_of_faults_are_chosen() -> None:
 def test_a_map_that_is_off_has_no_faults() -> None:
     chosen = [choose(random.Random(seed), has_map=False) for seed in range(500)]
     assert {fault.kind for fault in chosen} == set(KINDS) - {"map"}
+
+
+def test_calls_count_once_a_file_exists(library: Path, tmp_path: Path) -> None:
+    path, arm = tmp_path / "binlog.000001", tmp_path / "arm"
+    fault = preload.failing(tmp_path, Fault("sync", "binlog", 1, 1, errno.EIO), tmp_path / "fired", arm)
+    assert run(library, path, **fault) == [100] * 4
+    arm.touch()
+    assert run(library, path, **fault) == [100, -errno.EIO, 100, 100, 100]
+
+
+def test_the_note_is_a_kind_of_its_own(library: Path, tmp_path: Path) -> None:
+    note, fault = tmp_path / "binlog.synced", str(Fault("sync", "note", 1, 1, errno.EIO))
+    assert run(library, note, TORTURE_FAULT=fault) == [100, -errno.EIO, 100, 100, 100]
+    assert run(library, tmp_path / "binlog.000001", TORTURE_FAULT=fault) == [100] * 4
+
+
+def test_a_flush_that_lies_leaves_the_file_as_it_is(library: Path, tmp_path: Path) -> None:
+    """Its holes are on the disk alone; the power cuts see them."""
+    path = tmp_path / "binlog.000001"
+    program = PROGRAM.replace('b"x" * 100', 'b"x" * 100000')
+    environment = {**os.environ, **preload.lying(tmp_path)}
+    command = [sys.executable, "-c", program, str(path)]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "100000\n" * 4
+    assert path.read_bytes() == b"x" * 100000

@@ -22,7 +22,8 @@ def test_a_file_is_asked_for_until_the_end(monkeypatch: pytest.MonkeyPatch, tmp_
 
     monkeypatch.setattr(writeback.os, "posix_fadvise", advise)
     path = tmp_path / "binlog.synced"
-    with Writeback(path):
+    errors: list[str] = []
+    with Writeback(path, errors):
         time.sleep(3 * writeback.INTERVAL_SEC)
         assert asked == [], "the file is not there yet"
         path.write_bytes(b"note")
@@ -33,3 +34,17 @@ def test_a_file_is_asked_for_until_the_end(monkeypatch: pytest.MonkeyPatch, tmp_
     number = len(asked)
     time.sleep(3 * writeback.INTERVAL_SEC)
     assert len(asked) == number
+    assert errors == []
+
+
+def test_its_end_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def advise(*_: int) -> None:
+        raise OSError("no advice")
+
+    monkeypatch.setattr(writeback.os, "posix_fadvise", advise)
+    path = tmp_path / "binlog.synced"
+    path.write_bytes(b"note")
+    errors: list[str] = []
+    with Writeback(path, errors):
+        time.sleep(5 * writeback.INTERVAL_SEC)
+    assert errors == ["binlog.synced is not written back: no advice"]
