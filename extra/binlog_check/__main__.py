@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from binlog_check import failing
 from binlog_check.cases import Case, cut_points, lying_note, random_case, skippable, torn, whole, wrong_length
 from binlog_check.images import Image, last_log, make
 from binlog_check.logfile import write_note
@@ -29,6 +31,9 @@ CASES_AN_IMAGE = 8
 MAX_CANARY_IMAGES = 20
 # Fewer cases say nothing about the share in which transactions are moved over: one must.
 MANY_CASES = 80
+# Of so many cases one may end with a server that refuses to start.
+REFUSED_SHARE = 4
+MANY_REFUSED = 5
 STOCK_EVERY = 3
 ENCRYPTED_EVERY = 10
 CANARIES = {"lying_note": "a note that says that a hole was synced", "wrong_length": "a GTID event of two transactions"}
@@ -67,6 +72,10 @@ class Report:
     could_skip: int = 0
     transactions_skipped: int = 0
     differences: int = 0
+    # Images that could not be made or gone through.
+    errors: int = 0
+    # Of servers with a sync that fails.
+    failing: list[str] = field(default_factory=list)
     canaries: dict[str, int | None] = field(default_factory=dict)
 
     def problems(self) -> list[str]:
@@ -77,6 +86,11 @@ class Report:
         total = sum(self.cases.values())
         if self.skipping * 2 < self.could_skip or self.skipping * (6 if total >= MANY_CASES else total) < total:
             found.append(f"transactions were moved over in {self.skipping} of {total} cases only")
+        if self.errors:
+            found.append(f"{self.errors} binary logs could not be made or gone through")
+        found += self.failing
+        if self.refused * REFUSED_SHARE > total and self.refused >= MANY_REFUSED:
+            found.append(f"in {self.refused} of {total} cases the server did not start, so that nothing was compared")
         if self.with_stock == 0:
             found.append("no case was shown to stock")
         return found
@@ -192,8 +206,17 @@ class Check:
             yield random_case(r, content)
 
     def one_image(self, seed: int) -> None:
+        """All cases of an image; an error is a failure of this one."""
         if time.monotonic() > self.end:
             return
+        try:
+            self._one_image(seed)
+        except Exception:  # noqa: BLE001 - the others are gone through all the same
+            with self.lock:
+                self.report.errors += 1
+            print(f"seed {seed}: {traceback.format_exc()}", flush=True)
+
+    def _one_image(self, seed: int) -> None:
         r = random.Random(seed)
         image = self.image(seed, f"i{seed}")
         with self.lock:
@@ -276,6 +299,7 @@ def main() -> int:
         with ThreadPoolExecutor(arguments.jobs) as pool:
             for task in [pool.submit(check.one_image, arguments.seed + number) for number in range(arguments.images)]:
                 task.result()
+        report.failing = failing.problems(check.runner.jumps, check.runner.base, check.runner.client, work)
         for name in CANARIES:
             check.canary(name)
     finally:

@@ -100,6 +100,16 @@ def write_note(path: Path, synced_bytes: int) -> None:
     path.with_suffix(".synced").write_bytes(note + struct.pack("<I", zlib.crc32(note)))
 
 
+def read_note(path: Path) -> int:
+    """How much of a binary log is noted as synced, 0 if there is no note about it."""
+    note = path.with_suffix(".synced")
+    content = note.read_bytes() if note.exists() else b""
+    if len(content) != _NOTE.size + 4 or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
+        return 0
+    _, inode, synced, name, _ = _NOTE.unpack(content[:-4])
+    return int(synced) if (inode, name) == (path.stat().st_ino, zlib.crc32(path.name.encode())) else 0
+
+
 def _first_event(content: bytes) -> tuple[int, int]:
     if len(content) < 4 + _HEADER.size:
         return 4, len(content) + 1

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 
 import pytest
 
-from binlog_check.__main__ import CANARIES, Report
+from binlog_check.__main__ import CANARIES, Check, Report
 
 _FOUND: dict[str, int | None] = dict.fromkeys(CANARIES, 1)
 
@@ -35,9 +36,23 @@ def test_a_good_run() -> None:
         ({"skipping": 0, "could_skip": 0}, "moved over in 0 of 20 cases only"),
         ({"skipping": 2}, "moved over in 2 of 20 cases only"),
         ({"cases": Counter(whole=80), "skipping": 13, "could_skip": 20}, "moved over in 13 of 80 cases only"),
+        ({"errors": 1}, "1 binary logs could not be made"),
+        ({"refused": 6}, "in 6 of 20 cases the server did not start"),
+        ({"failing": ["sync that fails (close): all is noted"]}, "sync that fails (close)"),
         ({"canaries": _FOUND | {"lying_note": None}}, "the canary lying_note was not found"),
     ],
 )
 def test_a_run_that_shows_nothing(changes: dict[str, object], said: str) -> None:
     (problem,) = report(**changes).problems()
     assert said in problem
+
+
+def test_an_error_in_one_image_is_a_failure_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Check, seed: int, name: str) -> None:
+        raise RuntimeError(f"{name}: no server")
+
+    monkeypatch.setattr(Check, "image", fail)
+    check = Check(None, argparse.Namespace(seed=1, seconds=0))  # type: ignore[arg-type]
+    check.one_image(1)
+    check.one_image(2)
+    assert check.report.errors == 2
