@@ -108,7 +108,7 @@ my_off_t Startup_scan::find_limit(Binlog_file_reader &reader) {
       static_cast<my_off_t>(status.st_size) != length) {
     return 0;
   }
-  return std::min<my_off_t>(length, Synced_mark::synced_bytes(path));
+  return std::min<my_off_t>(length, g_synced_mark.known_bytes(path));
 }
 
 void Startup_scan::after_event(Binlog_file_reader &reader,

@@ -93,6 +93,17 @@ std::optional<Synced_note> read_note(int fd) {
                                                     : std::nullopt;
 }
 
+/** @return what a note says of a binary log, 0 if it is about another one */
+uint64_t bytes_by(const std::optional<Synced_note> &note,
+                  const std::string &path) {
+  if (!note) return 0;
+  const int log_fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (log_fd < 0) return 0;
+  const auto about = Synced_note::about(log_fd, path);
+  ::close(log_fd);
+  return about && about->same_file(*note) ? note->m_synced_bytes : 0;
+}
+
 }  // namespace
 
 Synced_note::Bytes Synced_note::encode() const {
@@ -180,6 +191,7 @@ void Synced_mark::begin(const std::string &path) {
   const std::lock_guard guard{m_mutex};
   close_files();
   ++m_file;
+  m_former.reset();
   m_log_fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (m_log_fd < 0) return;
   const auto note = Synced_note::about(m_log_fd, path);
@@ -189,6 +201,8 @@ void Synced_mark::begin(const std::string &path) {
   }
   m_note = *note;
   m_note_fd = open_note(path_of(path), O_RDWR | O_CREAT);
+  m_former = m_note_fd < 0 ? std::nullopt : read_note(m_note_fd);
+  if (m_former && m_former->same_file(m_note)) m_former.reset();
   /* One that is empty already need not be so on disk. */
   if (m_note_fd < 0 || ::ftruncate(m_note_fd, 0) != 0 ||
       ::fsync(m_note_fd) != 0) {
@@ -257,13 +271,13 @@ uint64_t Synced_mark::synced_bytes(const std::string &path) {
   if (note_fd < 0) return 0;
   const auto note = read_note(note_fd);
   ::close(note_fd);
-  if (!note) return 0;
+  return bytes_by(note, path);
+}
 
-  const int log_fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (log_fd < 0) return 0;
-  const auto about = Synced_note::about(log_fd, path);
-  ::close(log_fd);
-  return about && about->same_file(*note) ? note->m_synced_bytes : 0;
+uint64_t Synced_mark::known_bytes(const std::string &path) {
+  const auto n_bytes = synced_bytes(path);
+  const std::lock_guard guard{m_mutex};
+  return n_bytes > 0 ? n_bytes : bytes_by(m_former, path);
 }
 
 }  // namespace binlog

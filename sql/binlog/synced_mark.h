@@ -139,6 +139,12 @@ class Synced_mark {
   @return bytes of it that are known to have been synced, 0 if not known */
   static uint64_t synced_bytes(const std::string &path);
 
+  /** The same, also by the note that the last begin() has removed: when the
+  server starts it makes a new file before it has read the last one for GTIDs.
+  @param[in] path  a binary log
+  @return bytes of it that are known to have been synced, 0 if not known */
+  uint64_t known_bytes(const std::string &path);
+
   /** @param[in] path  a binary log
   @return path of the file with the note */
   static std::string path_of(const std::string &path);
@@ -160,6 +166,8 @@ class Synced_mark {
   the new file already. */
   uint64_t m_n_under_way{};
   Synced_note m_note;
+  /** What was noted before the last begin(), of another file. */
+  std::optional<Synced_note> m_former;
 };
 
 /** The note about the server's own binary log. */

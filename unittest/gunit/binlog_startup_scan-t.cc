@@ -343,6 +343,17 @@ TEST_F(BinlogSyncedMarkTest, ClosedFile) {
   mark.begin(m_log);
   EXPECT_EQ(0u, Synced_mark::synced_bytes(closed));
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+  EXPECT_EQ(777u, mark.known_bytes(closed))
+      << "in memory, when a server starts";
+  EXPECT_EQ(0u, mark.known_bytes(m_log));
+
+  /* The first file once more, which now has name and inode of that noted. */
+  set_length(STEP);
+  sync(mark);
+  EXPECT_EQ(STEP, mark.known_bytes(m_log));
+  mark.begin(m_log);
+  EXPECT_EQ(0u, mark.known_bytes(m_log));
+  EXPECT_EQ(0u, mark.known_bytes(closed));
 }
 
 /** An older version of the note may come back after a power cut. So that none
