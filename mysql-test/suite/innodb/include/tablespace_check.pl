@@ -286,6 +286,9 @@ sub log_lines {
   foreach my $line (split(/\n/, read_file($log))) {
     push(@lines, "The server ended by signal $1.")
       if $line =~ /mysqld got signal (\d+)/;
+    # A rollback writes its percentage without a line of its own, so that the next
+    # message of any thread stands behind it.
+    $line =~ s/^(?:InnoDB: Progress in percents:)?(?: \d+)*(?=\d{4}-\d\d-\d\dT)//;
     next unless $line =~ s/^\S+Z \d+ // && $line =~ /\[InnoDB\]|\[ERROR\]/;
     # The number of threads and their progress.
     next if $line =~ /threads to scan|Thread# |Checked \d+/;
