@@ -169,9 +169,11 @@ struct File_header {
 };
 
 /** Read the header of a tablespace file. A link is not followed.
-@param[in]  path  file name
+@param[in]  path       file name
+@param[in]  with_page  read the first page as well, so that it is in memory
+                       when it is validated
 @return what was read */
-File_header read_header(const std::string &path) {
+File_header read_header(const std::string &path, bool with_page = false) {
   File_header header;
   const int fd =
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -218,6 +220,11 @@ File_header read_header(const std::string &path) {
             mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_ID)) {
       header.state = Header_state::PLAIN;
     }
+  }
+  if (with_page) {
+    std::vector<byte> page(page_bytes);
+    /* Who validates it reports what is wrong. */
+    (void)!::pread(fd, page.data(), page.size(), 0);
   }
   return header;
 }
@@ -1530,7 +1537,7 @@ void read_ahead(space_id_t space_id) {
   }
   if (const auto known = find_known(space_id)) {
     t_read_ahead.path = known->path;
-    t_read_ahead.header = read_header(known->path);
+    t_read_ahead.header = read_header(known->path, recv_needed_recovery);
     t_read_ahead.space_id = space_id;
   }
 }

@@ -9,8 +9,8 @@ Preloaded into a server by tablespace_check_faults.pl: makes calls for some
 files fail, come short, or wait, while the server runs; or counts them.
 
 The directory FAULT_DIR has a file for each function that has to misbehave, of
-the name of that function: header, preadv, pwrite, statx, unlink, write. It
-holds
+the name of that function: header, page, preadv, pwrite, statx, unlink, write.
+It holds
 
   PART ACTION
 
@@ -20,7 +20,8 @@ the file in FAULT_DIR is removed or says something else) or "count" (nothing).
 Each time a byte is added to FUNCTION.hits. Not every function can do all of it:
 see below.
 
-"header" is a pread() of less than a page, as the tablespace map makes them. */
+"header" is a pread() of less than a page, as the tablespace map makes them;
+"page" is one of a page or more. */
 
 #define _GNU_SOURCE
 
@@ -138,7 +139,7 @@ static void *original(const char *name) { return dlsym(RTLD_NEXT, name); }
 #define PREAD(name, offset_t)                                           \
   ssize_t name(int fd, void *buffer, size_t n_bytes, offset_t offset) { \
     ssize_t (*call)(int, void *, size_t, offset_t) = original(#name);   \
-    if (n_bytes < PAGE_BYTES && apply("header", fd) == FAIL) {          \
+    if (apply(n_bytes < PAGE_BYTES ? "header" : "page", fd) == FAIL) {  \
       errno = EIO;                                                      \
       return -1;                                                        \
     }                                                                   \
