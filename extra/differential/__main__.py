@@ -102,9 +102,10 @@ class Settings:
             "off": Binary("off", [str(mysqld)], [*common, "--innodb-tablespace-map=OFF"]),
             "stock": stock,
         }
-        keyed = {name: with_keyring(self.subjects[name], work / "keyed", build / "plugin_output_directory")
-                 for name in ("on", "off")}
-        self.with_keys = {name: binary for name, binary in keyed.items() if binary is not None}
+        self.with_keys = {
+            name: with_keyring(self.subjects[name], work / "keyed", build / "plugin_output_directory")
+            for name in ("on", "off")
+        }
         self.n_trusted_in_base = 0
         # By the value of lower_case_table_names.
         self.bases: dict[int, Path] = {}
@@ -124,7 +125,7 @@ class Settings:
     def of(self, workdir: Path, seed: int) -> Setting:
         """Every fifth state has encrypted tablespaces, every eleventh names in lower case."""
         setting = self.plain(workdir, int(seed % 11 == 0))
-        if self.with_keys and seed % 5 == 0:
+        if seed % 5 == 0:
             setting = replace(setting, subjects=self.with_keys, is_encrypted=True)
         return setting
 

@@ -8,8 +8,8 @@ from typing import Any
 
 # What is counted besides, by the name in the report of a state.
 ALSO = {"refused": "refused", "in place": "in_place", "cut short": "cut", "run again": "again",
-        "encrypted": "encrypted", "with a mount": "mounted", "dictionary not read": "lazy",
-        "another server last": "heir", "with stock": "stock"}
+        "met, then given up at that start": "rejected", "encrypted": "encrypted", "with a mount": "mounted",
+        "dictionary not read": "lazy", "another server last": "heir", "with stock": "stock"}
 # Of the states that were compared, at most so many may have been compared in part only.
 MAX_CUT = 0.25
 # A kill at a system call has to happen once in so many tries.
@@ -79,6 +79,7 @@ class Report:
             "states_map_used": self.map_used,
             "states_without_usable_map": self.without_map,
             "states_met_trusting_map": self.met,
+            "states_met_giving_up_map": self.also["met, then given up at that start"],
             "files_trusted": self.files_trusted,
             "mutations": {
                 kind: {"states": self.mutations[kind], "met_trusting_map": self.met_mutations[kind]}

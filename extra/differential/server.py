@@ -88,11 +88,12 @@ def find_stock(root: Path) -> Binary | None:
                    f"--plugin-dir={root}/usr/lib/mysql/plugin"])
 
 
-def with_keyring(binary: Binary, place: Path, plugins: Path) -> Binary | None:
-    """The same server beside a manifest that loads a keyring, which is configured in each data directory."""
+def with_keyring(binary: Binary, place: Path, plugins: Path) -> Binary:
+    """The same server beside a manifest that loads a keyring, which is configured in each data directory.
+
+    OSError without the component.
+    """
     component = plugins / "component_keyring_file.so"
-    if not component.exists():
-        return None
     place.mkdir(parents=True, exist_ok=True)
     mysqld = place / "mysqld"
     if not mysqld.exists():

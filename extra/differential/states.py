@@ -556,6 +556,7 @@ def run_state(seed: int, setting: Setting) -> dict[str, Any]:
         report["used"] = on.starts[0].is_used
         report["trusted"] = on.starts[0].n_trusted(setting.n_trusted_in_base)
         report["met"] = report["trusted"] > 0
+        report["rejected"] = report["met"] and not report["used"]
         report["lazy"] = on.starts[0].is_lazy
         report["heir"] = state.heir() or ""
 

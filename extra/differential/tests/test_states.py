@@ -258,6 +258,12 @@ def test_states_in_which_the_map_trusts_nothing_fail() -> None:
     assert sum_up([]).problems()
 
 
+def test_maps_that_were_given_up_are_counted_apart() -> None:
+    report = sum_up([state(), state(used=False, rejected=True)])
+    assert report.as_json()["states_met_giving_up_map"] == 1
+    assert "met, then given up at that start: 1" in report.lines()[-1]
+
+
 def test_states_without_a_change_prove_nothing() -> None:
     assert sum_up([state(), state(mutations=[]), state(mutations=[])]).problems()
 

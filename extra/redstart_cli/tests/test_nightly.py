@@ -119,3 +119,10 @@ def test_command(arguments: str, code: int, words: str) -> None:
         env=module_environment(REPO), capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == code and words in done.stdout + done.stderr
+
+
+def test_the_file_system_changes_from_day_to_day() -> None:
+    commands = [
+        next(part.command for part in nightly.parts(seed) if part.name == "differential") for seed in range(20261123, 20261127)
+    ]
+    assert {command.split()[-1] for command in commands} == {"ext4", "xfs", "btrfs", "overlay"}

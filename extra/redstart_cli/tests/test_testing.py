@@ -343,6 +343,15 @@ def test_a_skip_may_be_of_a_preset_or_a_user(layout: Layout, skips_list: Path) -
         assert unskipped.failed == 1 - failed, (preset, is_root)
 
 
+def test_what_the_machine_decides_may_run(skips_list: Path) -> None:
+    skips_list.write_text("- {level: overlay, test: overlay.slow, says: no time, why: w, feature: tools, machine: true}\n")
+    expected = skips.read(skips_list)
+    for skipped, failed in [([SLOW], 0), ([], 0), ([SLOW, SLOW], 1), ([Skip("overlay.slow", "no clock")], 1)]:
+        level = Level("overlay", 1, skips=skipped)
+        skips.check(expected, level, "overlay", "release", True)
+        assert level.failed == failed, skipped
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
