@@ -881,6 +881,26 @@ bool reject(const char *reason) {
   return is_gone;
 }
 
+/** Scan again without the map, which was rejected, in the middle of recovery.
+What was read of the redo log for a tablespace that only this scan finds is lost
+to this start, which fails then.
+@return true if recovery may go on */
+bool scan_in_recovery() {
+  const dberr_t err = fil_scan_again();
+
+  for (const auto missing_id : recv_sys->missing_ids) {
+    if (!fil_scanned_path(missing_id).empty()) {
+      ib::error(ER_IB_MSG_383)
+          << "Tablespace map was wrong about tablespace " << missing_id
+          << " and was removed; start the server again";
+      s_has_failed = true;
+    }
+  }
+  s_has_failed = s_has_failed || err != DB_SUCCESS;
+  recv_sys->found_corrupt_fs = recv_sys->found_corrupt_fs || s_has_failed;
+  return !s_has_failed;
+}
+
 }  // namespace
 
 bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
@@ -918,24 +938,7 @@ bool can_look_up(space_id_t space_id) {
       (void)reject("a file has another tablespace ID than it says");
     }
   }
-  if (s_rejected == nullptr) {
-    return true;
-  }
-
-  const dberr_t err = fil_scan_again();
-
-  for (const auto missing_id : recv_sys->missing_ids) {
-    /* What was read of the redo log for it is lost to this start. */
-    if (!fil_scanned_path(missing_id).empty()) {
-      ib::error(ER_IB_MSG_383)
-          << "Tablespace map was wrong about tablespace " << missing_id
-          << " and was removed; start the server again";
-      s_has_failed = true;
-    }
-  }
-  s_has_failed = s_has_failed || err != DB_SUCCESS;
-  recv_sys->found_corrupt_fs = recv_sys->found_corrupt_fs || s_has_failed;
-  return !s_has_failed;
+  return s_rejected == nullptr || scan_in_recovery();
 }
 
 bool must_scan() {
@@ -946,13 +949,18 @@ bool must_scan() {
   return true;
 }
 
-bool note_loss(bool is_missing) {
-  if (is_missing && s_can_find && reject("it may be wrong")) {
-    ib::error(ER_IB_MSG_383)
-        << "Tablespace map was removed, so that the next start looks for these"
-        << " tablespaces in all files; start the server again";
+bool search_missing() {
+  const auto &ids = recv_sys->missing_ids;
+
+  if (s_can_find && s_rejected == nullptr &&
+      std::any_of(ids.begin(), ids.end(), [](space_id_t space_id) {
+        return fsp_is_ibd_tablespace(space_id) &&
+               fil_scanned_path(space_id).empty();
+      })) {
+    (void)reject("recovery misses a tablespace");
+    (void)scan_in_recovery();
   }
-  return is_missing || recv_sys->found_corrupt_fs;
+  return recv_sys->found_corrupt_fs;
 }
 
 dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {

@@ -129,11 +129,10 @@ may have turned out to be damaged.
 @return true if the tablespace has to be looked up again */
 [[nodiscard]] bool must_scan();
 
-/** Recovery has looked for tablespaces that are in none of the files. If there
-are any, it will fail, and the next start is not to believe the map.
-@param[in]  is_missing  true if there are
-@return true if it has to fail, for that or because a scan has failed */
-[[nodiscard]] bool note_loss(bool is_missing);
+/** If recovery has not found tablespaces, look for them in all directories,
+before they are reported as missing.
+@return true if recovery has to fail: the map was wrong, or a scan has failed */
+[[nodiscard]] bool search_missing();
 
 /** Compare the dictionary with the scanned files before it is validated. If a
 file is not where the dictionary says, or another server may have run since the
