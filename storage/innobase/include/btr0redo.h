@@ -25,6 +25,15 @@ as elsewhere in recovery, the server ends if there is no memory.
 @param[in]  block  what alloc_block() has returned */
 void free_block(buf_block_t *block);
 
+/** @return what allocates the copy of a page: buf_block_alloc(), or in recovery
+alloc_block()
+@param[in]  recovery  true if redo is being applied */
+[[nodiscard]] buf_block_t *(*block_alloc(bool recovery))(buf_pool_t *);
+
+/** @return what frees it
+@param[in]  recovery  as for block_alloc() */
+[[nodiscard]] void (*block_free(bool recovery))(buf_block_t *);
+
 }  // namespace btr_redo
 
 #endif /* btr0redo_h */

@@ -199,9 +199,9 @@ void note_validation(bool is_clean);
 @return n_bytes or the page size */
 [[nodiscard]] size_t first_page_bytes(int fd, size_t n_bytes);
 
-/** Read the header of a file that was left out at start-up, after a crash all of
-its first page, so that must_validate() need not, or finds it in memory: that is
-called with latches that others wait for. This one may be called with none.
+/** Read the header of a file that was left out at start-up, after a crash all
+of its first page, so that must_validate() need not, or finds it in memory: that
+is called with latches that others wait for. This one may be called with none.
 @param[in]  space_id  tablespace ID */
 void read_ahead(space_id_t space_id);
 
