@@ -46,6 +46,7 @@ def parts(seed: int) -> list[Part]:
     file_system = ("ext4", "xfs", "btrfs", "overlay")[seed % 4]
     return [
         Part("packages", ("packages",)),
+        Part("stock", ("stock",)),
         Part("dockerfile", ("dockerfile",)),
         Part("swap", ("swap",)),
         Part("replication", ("replication",)),

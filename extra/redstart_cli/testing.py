@@ -19,7 +19,7 @@ from bench.errors import BenchError, Unavailable
 from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
 from differential.server import can_mount
-from redstart_cli import lint, mtr, nightly, proof, skips
+from redstart_cli import lint, mtr, nightly, parity, proof, skips
 from redstart_cli.build import SERVER_TARGETS, build, lock_path
 from redstart_cli.console import RedstartError, duration, error, say
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -306,6 +306,23 @@ class Tester:
                     remove_root(root)
         return level
 
+    # stock
+
+    def stock(self) -> Level:
+        """The packages against Debian's MySQL: files, hardening, options, plugins, variables; argument: a folder of
+        packages instead of new ones."""
+        if os.geteuid() != 0:
+            raise RedstartError("the comparison with stock needs root (debootstrap, chroot)")
+        work = self._layout.build / "package"
+        with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
+            if self._arguments:
+                made = sorted(Path(self._arguments[0]).glob("redstart-*.deb"))
+                if len(self._arguments) > 1 or not made:
+                    raise RedstartError("the comparison with stock takes one folder with packages, or nothing")
+            else:
+                made = package(self._layout, work / "tested", self._version, self._checkout, 1)
+            return parity.run(self._layout.repo, made, self._stock_root(), work / "parity")
+
     # dockerfile
 
     def dockerfile(self) -> Level:
@@ -515,6 +532,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "replication": Tester.replication,
     "drivers": Tester.drivers,
     "packages": Tester.packages,
+    "stock": Tester.stock,
     "dockerfile": Tester.dockerfile,
     "swap": Tester.swap,
     "differential": Tester.differential,
@@ -525,7 +543,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
 # Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
-NOT_IN_ALL = ("replication", "drivers", "packages", "dockerfile", "swap", "fuzz")
+NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz")
 
 
 def run_levels(
