@@ -110,7 +110,11 @@ class KillLife:
         self._verdict.wrong += replica.stop()
 
     def _cycle(self, server: Server) -> Server:
-        """Load, a crash, maybe crashes of recoveries, a start, the oracle; returns the server that runs then."""
+        """Load, a crash, maybe crashes of recoveries, a start, the oracle; returns the server that runs then.
+
+        If the crash has left discarded tables the server is started anew before there is load again: MySQL removes the file
+        of such a table without a word in the redo log (docs/reliability.md).
+        """
         r = self._r
         journal = self._home / "journal"
         may_import = self._replica is None
@@ -157,6 +161,9 @@ class KillLife:
                 left = load.stray_undo(self.place.data, states[load.BUILDER].undo) & made
                 self._rig.counts.undo_left += len(left)
                 self._trace += [f"{name}.ibu is left of an undo tablespace that was there" for name in sorted(left)]
+            if self._verdict.is_clean and any(state.discarded for state in states):
+                self._wrong(server.stop())
+                server = self._start(server.binary)
         return server
 
     def _kill(self, server: Server) -> None:

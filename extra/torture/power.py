@@ -188,6 +188,14 @@ class PowerLife:
             else:
                 answer, states = ask(self._rig, server, source.histories, source.limit)
                 verdict.add(answer)
+            if verdict.is_clean and any(state.discarded for state in states):
+                # As after a kill; see kill.py.
+                failure = server.stop()
+                server = Server(binary, place)
+                mounts.callback(server.kill)
+                failure = failure or server.wait_ready()
+                if failure:
+                    verdict.wrong.append(failure)
             if verdict.is_clean:
                 after = go_on(states)
                 loaded = position()
