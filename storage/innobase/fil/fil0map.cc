@@ -222,7 +222,7 @@ File_header read_header(const std::string &path, bool with_page = false) {
     }
   }
   if (with_page) {
-    std::vector<byte> page(page_bytes);
+    std::vector<byte> page(std::max<size_t>(page_bytes, srv_page_size));
     /* Who validates it reports what is wrong. */
     (void)!::pread(fd, page.data(), page.size(), 0);
   }
@@ -887,16 +887,18 @@ to this start, which fails then.
 @return true if recovery may go on */
 bool scan_in_recovery() {
   const dberr_t err = fil_scan_again();
+  /* As long as nothing has failed they are looked up. */
+  bool is_any_found = false;
 
   for (const auto missing_id : recv_sys->missing_ids) {
     if (!fil_scanned_path(missing_id).empty()) {
       ib::error(ER_IB_MSG_383)
           << "Tablespace map was wrong about tablespace " << missing_id
           << " and was removed; start the server again";
-      s_has_failed = true;
+      is_any_found = true;
     }
   }
-  s_has_failed = s_has_failed || err != DB_SUCCESS;
+  s_has_failed = s_has_failed || is_any_found || err != DB_SUCCESS;
   recv_sys->found_corrupt_fs = recv_sys->found_corrupt_fs || s_has_failed;
   return !s_has_failed;
 }
