@@ -256,6 +256,7 @@ def _details(counts: Counts) -> str:
         f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)};"
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
+        f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} torn pages not repaired by stock either;"
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
@@ -287,6 +288,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "unmountable": counts.unmountable,
         "unrepaired": counts.unrepaired,
         "kept_whole": counts.kept_whole,
+        "anew": counts.anew,
         "known": counts.known,
         "page_kib": {str(size): lives for size, lives in sorted(counts.page_kib.items())},
         "turns": dict(counts.turns),

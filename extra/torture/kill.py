@@ -9,7 +9,7 @@ import time
 
 from differential.server import Binary
 from torture import load
-from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
+from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening
 from torture.oracle import NEVER, Verdict
 from torture.replica import Replica, free_port, source_options
 from torture.server import Place, Server, random_options
@@ -112,8 +112,7 @@ class KillLife:
     def _cycle(self, server: Server) -> Server:
         """Load, a crash, maybe crashes of recoveries, a start, the oracle; returns the server that runs then.
 
-        If the crash has left discarded tables the server is started anew before there is load again: MySQL removes the file
-        of such a table without a word in the redo log (docs/reliability.md).
+        After some crashes the server is started anew before there is load again: see must_start_anew().
         """
         r = self._r
         journal = self._home / "journal"
@@ -153,7 +152,7 @@ class KillLife:
         server = self._start(self._rig.binary(r))
         if self._verdict.is_clean:
             self._crashed = self._histories
-            made = load.undo_made(self._histories[load.BUILDER])
+            made = load.undo_made(self._crashed[load.BUILDER])
             verdict, states = ask(self._rig, server, self._histories, NEVER)
             self._verdict.add(verdict)
             self._histories = go_on(states)
@@ -161,8 +160,9 @@ class KillLife:
                 left = load.stray_undo(self.place.data, states[load.BUILDER].undo) & made
                 self._rig.counts.undo_left += len(left)
                 self._trace += [f"{name}.ibu is left of an undo tablespace that was there" for name in sorted(left)]
-            if self._verdict.is_clean and any(state.discarded for state in states):
-                self._wrong(server.stop())
+            if self._verdict.is_clean and must_start_anew(self._crashed, states, NEVER):
+                self._rig.counts.anew += 1
+                self._wrong(server.stop_flushed())
                 server = self._start(server.binary)
         return server
 

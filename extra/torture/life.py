@@ -72,6 +72,8 @@ class Counts:
     unrepaired: int = 0
     # Power cuts with a page as a whole of which there would have been a part.
     kept_whole: int = 0
+    # Servers that were started anew between the oracle and the load: see must_start_anew().
+    anew: int = 0
     # What MySQL itself does wrong: see binlog.py.
     known: int = 0
     # Tablespace files and their pages that innochecksum has read.
@@ -303,6 +305,19 @@ def opening() -> tuple[list[History], dict[int, int]]:
 def go_on(states: list[State]) -> list[History]:
     """Histories that begin with what a server holds."""
     return [History(client, state) for client, state in enumerate(states)]
+
+
+def must_start_anew(histories: Sequence[History], states: Sequence[State], limit: float) -> bool:
+    """Whether there must be no load before a shutdown has left a checkpoint behind all redo, after a crash.
+
+    MySQL loses data otherwise (docs/reliability.md). A discarded table, as a crash in an import leaves it, is dropped without
+    a word in the redo log. And the redo of the removal of an undo tablespace, by DROP or because its CREATE was cut off, is
+    applied to one that is made with the same number.
+    """
+    steps = [step for step in histories[load.BUILDER].steps if step.ops]
+    removed = any(step.ops[0][0] == "undo-drop" for step in steps)
+    cut_off = any(step.ops[0][0] == "undo-create" and not step.was_acknowledged(limit) for step in steps)
+    return removed or cut_off or any(state.discarded for state in states)
 
 
 def ask(

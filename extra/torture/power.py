@@ -19,7 +19,7 @@ import pymysql
 from bench.errors import BenchError
 from redstart_cli.console import warn
 from torture import load, pages, preload, stack, writelog
-from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening, write_large
+from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening, write_large
 from torture.oracle import NEVER, History, Verdict
 from torture.server import MAP_ON, SCAN_ON, Place, Server, page_option, random_options
 from torture.writeback import Writeback
@@ -188,9 +188,9 @@ class PowerLife:
             else:
                 answer, states = ask(self._rig, server, source.histories, source.limit)
                 verdict.add(answer)
-            if verdict.is_clean and any(state.discarded for state in states):
-                # As after a kill; see kill.py.
-                failure = server.stop()
+            if verdict.is_clean and must_start_anew(source.histories, states, source.limit):
+                self._rig.counts.anew += 1
+                failure = server.stop_flushed()
                 server = Server(binary, place)
                 mounts.callback(server.kill)
                 failure = failure or server.wait_ready()

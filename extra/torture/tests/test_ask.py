@@ -13,7 +13,7 @@ import pytest
 from differential.server import Binary
 from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
-from torture.oracle import NEVER, History, State, Step, Verdict
+from torture.oracle import NEVER, History, State, Step, Table, Verdict
 from torture.server import _SKIPPED, MAP_OFF, MAP_ON, SCAN_OFF, SCAN_ON, Place, Server, observe
 
 
@@ -135,3 +135,23 @@ def test_undo_tablespaces_that_were_there() -> None:
     ):
         history.steps.append(Step(number, "ddl", [[kind, name]], acknowledged=2.0 if is_acknowledged else None))
     assert load.undo_made(history) == {"u1", "u2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "acknowledged", "is_needed"),
+    [("undo-create", None, True), ("undo-create", 2.0, False), ("undo-create", 9.0, True), ("undo-drop", 2.0, True),
+     ("undo-inactive", None, False)],
+)  # fmt: skip
+def test_redo_of_a_removal_must_be_gone_before_load(kind: str, acknowledged: float | None, is_needed: bool) -> None:
+    histories, _ = life.opening()
+    states = [history.base for history in histories]
+    assert not life.must_start_anew(histories, states, limit=5.0)
+    histories[load.BUILDER].steps.append(Step(0, "ddl", [[kind, "u1"]], acknowledged=acknowledged))
+    assert life.must_start_anew(histories, states, limit=5.0) == is_needed
+
+
+def test_a_discarded_table_must_not_be_met_by_load() -> None:
+    histories, _ = life.opening()
+    states = [history.base.copy() for history in histories]
+    states[0].tables["t"] = Table("plain", is_discarded=True)
+    assert life.must_start_anew(histories, states, NEVER)
