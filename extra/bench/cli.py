@@ -20,7 +20,7 @@ from rich.console import Console
 from bench import latency, picture, report, results
 from bench.context import Context
 from bench.errors import BenchError, Unavailable
-from bench.experiments import binlog, ddl, fileio, first_use, oltp, startup, undo
+from bench.experiments import binlog, ddl, fileio, first_use, oltp, redo, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
@@ -30,6 +30,7 @@ from bench.subjects import (
     DDL_SUBJECTS,
     FOREIGN_SUBJECTS,
     OLTP_SUBJECTS,
+    REDO_SUBJECTS,
     STARTUP_SUBJECTS,
     UNDO_SUBJECTS,
     check_names,
@@ -259,6 +260,29 @@ def binlog_command(mib: int, logs: tuple[str, ...], ends: tuple[str, ...], **com
         check_names(ends, binlog.ENDS, "end")
         options = binlog.Options(mib, logs, ends, settings.subjects)
         _bench(settings, {"binlog": lambda context: binlog.run(context, options)})
+
+
+@main.command("redo")
+@click.option("--seconds", type=click.IntRange(1, 3600), help="Kill after so many seconds of load.  [default: 100]")
+@click.option("--redo-mib", type=click.IntRange(1, redo.MOST_MIB), help="Kill when so much redo is behind the checkpoint.")
+@click.option("--pool", "pool_mib", type=click.IntRange(64, 1 << 20), default=2048, show_default=True,
+              help="MiB of buffer pool, under load and in the start.")  # fmt: skip
+@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=500_000, show_default=True,
+              help="Rows of each of the eight tables.")  # fmt: skip
+@click.option("--after", "after_sec", type=click.IntRange(0, 3600), default=0, show_default=True,
+              help="Go on with the load for so many seconds.")  # fmt: skip
+@common_options
+def redo_command(
+    seconds: int | None, redo_mib: int | None, pool_mib: int, rows: int, after_sec: int, **common: Any
+) -> None:
+    """Start after kill -9 under load: redo to be read and applied."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, REDO_SUBJECTS)
+        if seconds is not None and redo_mib is not None:
+            raise BenchError("--seconds and --redo-mib exclude each other")
+        options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects)
+        _bench(settings, {"redo": lambda context: redo.run(context, options)})
 
 
 @main.command("fileio")

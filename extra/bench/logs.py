@@ -171,3 +171,44 @@ def parse_rollback(lines: Sequence[LogLine]) -> tuple[float, float] | None:
     begin = _first(lines, "Rolling back trx with id")
     end = _first(lines, "Rollback of non-prepared transactions completed")
     return None if begin is None or end is None else (begin, end)
+
+
+@dataclass(frozen=True)
+class Redo:
+    """What the log says of the redo that a start has found and applied.
+
+    `begin` and `end` are seconds since the epoch: from the first line on the recovery to the last batch that was applied.
+    `apply_s` is spent in batches, `bytes` is what lay behind the checkpoint, `pages` is the sum over the batches. MariaDB
+    tells of no batches: None, and `end` is the end of the scan.
+    """
+
+    begin: float
+    end: float
+    bytes: int
+    pages: int
+    batches: int | None
+    apply_s: float | None
+
+
+_CHECKPOINT = re.compile(r"checkpoint is at lsn = (\d+)|from checkpoint LSN=(\d+)")
+_PAGES = re.compile(r"Applying a batch of (\d+) redo log|To recover: (\d+) pages")
+_SCANNED = re.compile(r"scanned up to log sequence number (\d+)|End of log at LSN=(\d+)")
+
+
+def parse_redo(lines: Sequence[LogLine]) -> Redo | None:
+    """The redo recovery of a start; None if there was none."""
+    begin = _first(lines, "Starting crash recovery")
+    checkpoint = [int(match[1] or match[2]) for line in lines if (match := _CHECKPOINT.search(line.text))]
+    scanned = [(line.time, int(match[1] or match[2])) for line in lines if (match := _SCANNED.search(line.text))]
+    if begin is None or not checkpoint or not scanned:
+        return None
+    end, last = scanned[-1]
+    batches, apply_s, since = 0, 0.0, None
+    for line in lines:
+        if "Applying a batch of" in line.text:
+            since = line.time
+        elif "Apply batch completed" in line.text and since is not None:
+            batches, apply_s, since, end = batches + 1, apply_s + line.time - since, None, max(end, line.time)
+    pages = sum(int(match[1] or match[2]) for line in lines if (match := _PAGES.search(line.text)))
+    is_told = batches > 0
+    return Redo(begin, end, last - checkpoint[0], pages, batches if is_told else None, apply_s if is_told else None)

@@ -89,6 +89,22 @@ LAYOUTS = {
             _MEMORY,
         )
     ),
+    "redo": Layout(
+        (
+            Column("ready_s", "ready, s", 2, spread=True),
+            Column("redo_bytes", "redo, MiB", 0, scale=2**-20),
+            Column("redo_s", "redo, s", 2),
+            Column("scan_s", "scanned, s", 2),
+            Column("apply_s", "applied, s", 2),
+            Column("batches", "batches", 0),
+            Column("redo_pages", "pages", 0),
+            Column("reads", "reads", 0),
+            Column("sectors_read", "read, MiB", 0, scale=1 / 2048),
+            Column("after_first_tps", "then transactions/s", 0),
+            Column("after_tps", "in the whole load", 0),
+            _MEMORY,
+        )
+    ),
     "ddl": Layout(
         (
             Column("alter_s", "time, s", 1, spread=True),

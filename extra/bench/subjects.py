@@ -210,6 +210,9 @@ DDL_SUBJECTS = (
 BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults")
 """Subjects of the experiment on the last binary log. MariaDB's has another format."""
 
+REDO_SUBJECTS = ("stock", "off", "defaults", "mariadb")
+"""Subjects of the experiment on redo."""
+
 OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "mariadb")
 """Subjects of the regression check under load."""
 

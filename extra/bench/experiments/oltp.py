@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import starts, tools
+from bench import starts, sysbench, tools
 from bench.context import Context
 from bench.datadir import DataDir, FullTables
 from bench.errors import BenchError
@@ -54,43 +53,8 @@ class Oltp(FullTables):
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Lets sysbench make its tables."""
         server.query("CREATE DATABASE sbtest")
-        tools.run([*_words(server, "oltp_read_only", self.rows, TABLES), "prepare"])
+        tools.run([*sysbench.command(server, "oltp_read_only", TABLES, self.rows, TABLES), "prepare"])
         progress(1)
-
-
-def _words(server: Server, script: str, rows: int, threads: int) -> list[str]:
-    return [
-        "sysbench",
-        script,
-        "--db-driver=mysql",
-        f"--mysql-socket={server.socket}",
-        "--mysql-user=root",
-        "--mysql-db=sbtest",
-        f"--tables={TABLES}",
-        f"--table-size={rows}",
-        f"--threads={threads}",
-    ]
-
-
-def parse_sysbench(text: str) -> dict[str, float]:
-    """Transactions and queries a second and latencies (ms) from sysbench's report.
-
-    Raises BenchError if the report is not complete.
-    """
-    patterns = {
-        "transactions_per_sec": r"transactions:\s+\d+\s+\(([\d.]+) per sec",
-        "queries_per_sec": r"queries:\s+\d+\s+\(([\d.]+) per sec",
-        "latency_mean_ms": r"avg:\s+([\d.]+)",
-        "latency_p95_ms": r"95th percentile:\s+([\d.]+)",
-        "errors": r"ignored errors:\s+(\d+)",
-    }
-    found = {}
-    for name, pattern in patterns.items():
-        match = re.search(pattern, text)
-        if match is None:
-            raise BenchError(f"sysbench's report lacks {name}: {text.strip()[-300:]}")
-        found[name] = float(match[1])
-    return found
 
 
 @dataclass(frozen=True)
@@ -143,11 +107,12 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) 
     with server:
         try:
             server.startup(context.timeout_sec)
-            words = _words(
-                server, MODES[result.mode], result.parameters["rows"], result.parameters["threads"]
-            )
-            text = tools.run([*words, f"--time={result.parameters['seconds']}", "run"])
-            result.metrics = parse_sysbench(text)
+            parameters = result.parameters
+            words = sysbench.command(
+                server, MODES[result.mode], TABLES, parameters["rows"], parameters["threads"],
+                f"--time={parameters['seconds']}",
+            )  # fmt: skip
+            result.metrics = sysbench.parse_report(tools.run([*words, "run"]))
             memory = server.peak_memory_kib()
             if memory is not None:
                 result.metrics["peak_memory_kib"] = memory

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import fio, latency, profiles, roots, throttle
+from bench import fio, latency, profiles, roots, sysbench, throttle
 from bench.diskstats import (
     Counters,
     Sampler,
@@ -20,7 +20,7 @@ from bench.diskstats import (
     parse_stat,
 )
 from bench.errors import BenchError, Unavailable
-from bench.experiments import ddl, oltp
+from bench.experiments import ddl
 from bench.layout import REPOSITORY, Layout
 from bench.stats import Summary, ratio, summarize
 from bench.tests.helpers import SAMPLES
@@ -247,7 +247,7 @@ def test_whether_a_delay_holds() -> None:
 
 
 def test_sysbench_output() -> None:
-    found = oltp.parse_sysbench((SAMPLES / "sysbench.txt").read_text())
+    found = sysbench.parse_report((SAMPLES / "sysbench.txt").read_text())
     assert found == {
         "transactions_per_sec": 705.96,
         "queries_per_sec": 11295.35,
@@ -256,7 +256,7 @@ def test_sysbench_output() -> None:
         "errors": 0.0,
     }
     with pytest.raises(BenchError, match="transactions_per_sec"):
-        oltp.parse_sysbench("FATAL: unable to connect")
+        sysbench.parse_report("FATAL: unable to connect")
 
 
 def test_key_data() -> None:

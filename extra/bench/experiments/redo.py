@@ -1,0 +1,247 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""How long a start takes that has redo to apply.
+
+The crash state: sysbench writes to a server that puts off its checkpoints, until it is killed. MySQL's servers all start on
+the state that stock has made, if it is there; MariaDB on its own, by the same load. The binary log is on. A start is killed
+when it has been measured, or after some time of the same load, which shows how cold it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from bench import logs, starts, sysbench, tools
+from bench.context import Context
+from bench.datadir import DataDir, FullTables, make_state
+from bench.errors import BenchError, Unavailable
+from bench.results import Run
+from bench.server import Server
+from bench.subjects import REDO_SUBJECTS, Subject
+
+TABLES = 8
+THREADS = 8
+SCRIPT = "oltp_write_only"
+MIB = 1 << 20
+CAPACITY_MIB = 4096
+MOST_MIB = 3000
+"""Redo after which a log of that capacity is not full."""
+LOAD_TIMEOUT_SEC = 3600.0
+POLL_SEC = 0.05
+FIRST_SEC = 10
+"""What counts as the begin of the load after the start."""
+LEAST_SHARE = 0.8
+"""Of the redo that was asked for must be there: a checkpoint may move before the kill."""
+OPTIONS = {
+    "mysql": ("--log-bin=binlog", "--server-id=1", f"--innodb-redo-log-capacity={CAPACITY_MIB}M"),
+    "mariadb": ("--log-bin=binlog", "--server-id=1", f"--innodb-log-file-size={CAPACITY_MIB}M"),
+}
+MAKER_OPTIONS = (
+    "--sync-binlog=0",
+    # What was committed is in the kernel when the server is killed.
+    "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-max-dirty-pages-pct=99",
+    "--innodb-max-dirty-pages-pct-lwm=0",
+    "--innodb-adaptive-flushing=OFF",
+    "--loose-innodb-idle-flush-pct=0",
+    "--innodb-io-capacity=100",
+    "--innodb-io-capacity-max=200",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure: after a load of so many seconds, or after so many MiB of redo."""
+
+    rows: int
+    seconds: int
+    redo_mib: int | None
+    pool_mib: int
+    after_sec: int
+    subjects: tuple[str, ...]
+
+    @property
+    def state(self) -> str:
+        """Name of the crash state."""
+        size = f"{self.redo_mib}m" if self.redo_mib is not None else f"{self.seconds}s"
+        return f"crash-{size}-pool-{self.pool_mib}m"
+
+
+@dataclass(frozen=True)
+class Redo(FullTables):
+    """Recipe for sysbench's tables; `redo_mib` is the most that a crash will leave."""
+
+    rows: int
+    redo_mib: int
+
+    @property
+    def key(self) -> str:
+        """Name of the folder."""
+        return f"redo-{TABLES}x{self.rows}r"
+
+    @property
+    def what(self) -> str:
+        """Size in words."""
+        return f"{TABLES} sysbench tables of {self.rows:,} rows"
+
+    @property
+    def steps(self) -> int:
+        """One for all."""
+        return 1
+
+    @property
+    def peak_bytes(self) -> int:
+        """About 250 bytes a row, in work and two states; redo, a binary log and undo in work and one state; the rest."""
+        return (2 * 2 * self.redo_mib + 1024) * MIB + TABLES * self.rows * 750
+
+    def fill(self, server: Server, progress: Callable[[int], None]) -> None:
+        """Lets sysbench make its tables."""
+        server.query("CREATE DATABASE sbtest")
+        tools.run([*sysbench.command(server, SCRIPT, TABLES, self.rows, TABLES), "prepare"])
+        progress(1)
+
+    def crash(self, options: Options) -> Callable[[Server], None]:
+        """What a server does before it ends: it is killed under load."""
+
+        def act(server: Server) -> None:
+            words = sysbench.command(server, SCRIPT, TABLES, self.rows, THREADS, "--time=0", "--events=0")
+            with ThreadPoolExecutor(1) as pool:
+                load = pool.submit(tools.run, [*words, "run"])
+                try:
+                    _wait(server, load, options)
+                finally:
+                    server.kill()
+
+        return act
+
+
+def _wait(server: Server, load: Future[str], options: Options) -> None:
+    """Until enough is written; BenchError if the load ends by itself, or takes too long."""
+    begin = time.monotonic()
+    while True:
+        if load.done():
+            load.result()
+            raise BenchError("sysbench ended before the server was killed")
+        elapsed = time.monotonic() - begin
+        if options.redo_mib is None:
+            if elapsed >= options.seconds:
+                return
+        elif _redo_bytes(server) >= options.redo_mib * MIB:
+            return
+        elif elapsed > LOAD_TIMEOUT_SEC:
+            raise BenchError(f"{options.redo_mib:,} MiB of redo did not come together in {LOAD_TIMEOUT_SEC:,.0f} s")
+        time.sleep(POLL_SEC)
+
+
+def _redo_bytes(server: Server) -> int:
+    """Redo behind the checkpoint of a running server."""
+    status = {name.lower(): value for name, value in server.query("SHOW GLOBAL STATUS LIKE 'Innodb%'")}
+    if server.binary.flavour == "mariadb":
+        return int(status["innodb_checkpoint_age"])
+    return int(status["innodb_redo_log_current_lsn"]) - int(status["innodb_redo_log_checkpoint_lsn"])
+
+
+def run(context: Context, options: Options) -> None:
+    """Runs the experiment and adds its runs to the document."""
+    tools.need("sysbench")
+    tools.need_root("a cold start (dropping the kernel's caches)")
+    recipe = Redo(options.rows, options.redo_mib or CAPACITY_MIB)
+    subjects = context.find_subjects(options.subjects or REDO_SUBJECTS)
+    datadirs: dict[str, DataDir] = {}
+    for subject in subjects:
+        flavour = subject.binary.flavour
+        if flavour not in datadirs:
+            datadirs[flavour] = _prepare(context, recipe, _maker(context, subject), options)
+    task = context.ui.begin("redo", context.rounds * len(subjects))
+    for number in range(1, context.rounds + 1):
+        for subject in subjects:
+            context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
+            parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
+            if options.redo_mib is None:
+                parameters["seconds"] = options.seconds
+            else:
+                parameters["redo_mib"] = options.redo_mib
+            result = starts.new_run("redo", subject.name, "crash", number, parameters)
+            _measure(context, datadirs[subject.binary.flavour], subject, result, options)
+            context.finish(result, _in_words(result))
+            context.ui.update(task, advance=1)
+    context.ui.end(task)
+
+
+def _maker(context: Context, subject: Subject) -> Subject:
+    """Whose crash a subject starts after: stock's, if it is there and speaks the same format."""
+    if subject.binary.flavour == "mysql":
+        try:
+            return context.stock_subject()
+        except Unavailable as error:
+            context.skip("the crash of a stock server", error)
+    return subject
+
+
+def _prepare(context: Context, recipe: Redo, maker: Subject, options: Options) -> DataDir:
+    datadir = context.make_datadir(recipe, maker.binary)
+    if not datadir.has_state(options.state):
+        datadir.drop_other_states("crash-", options.state)
+        context.ui.say(f"making the state {options.state} (sysbench on {maker.name}, kill -9)")
+        more = (*OPTIONS[maker.binary.flavour], *MAKER_OPTIONS, *_pool(options))
+        make_state(
+            context.layout, datadir, maker.binary, [*maker.options, *more], options.state, "clean", recipe.crash(options)
+        )
+    return datadir
+
+
+def _pool(options: Options) -> list[str]:
+    return [f"--innodb-buffer-pool-size={options.pool_mib}M"]
+
+
+def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options) -> None:
+    def extra(run: Run, server: Server, start: logs.Start) -> None:
+        found = logs.parse_redo(server.lines)
+        if not start.recovered or found is None:
+            run.problems.append("no crash recovery")
+            return
+        run.metrics["redo_bytes"] = found.bytes
+        run.metrics["redo_pages"] = found.pages
+        if found.batches is not None and found.apply_s is not None:
+            run.metrics["redo_s"] = found.end - found.begin
+            run.metrics["batches"] = found.batches
+            run.metrics["apply_s"] = found.apply_s
+            run.metrics["scan_s"] = found.end - found.begin - found.apply_s
+        wanted = options.redo_mib or 0
+        if found.bytes < wanted * MIB * LEAST_SHARE:
+            run.problems.append(f"{found.bytes:,} bytes of redo were found, {wanted} MiB were wanted")
+        if options.after_sec:
+            _add_load(run, server, options)
+
+    more = [*OPTIONS[subject.binary.flavour], *_pool(options)]
+    starts.measure(context, datadir, options.state, subject, result, True, more, extra)
+
+
+def _add_load(run: Run, server: Server, options: Options) -> None:
+    """Goes on with the load, and adds its transactions a second: all of them, and those of the first seconds."""
+    words = sysbench.command(
+        server, SCRIPT, TABLES, options.rows, THREADS, f"--time={options.after_sec}", "--report-interval=1"
+    )
+    text = tools.run([*words, "run"])
+    rates = sysbench.parse_seconds(text)
+    run.metrics["after_tps"] = sysbench.parse_report(text)["transactions_per_sec"]
+    first = [rate for second, rate in rates.items() if second <= FIRST_SEC]
+    if not first:
+        raise BenchError(f"sysbench reported no second: {text.strip()[-300:]}")
+    run.metrics["after_first_tps"] = sum(first) / len(first)
+    for second, rate in rates.items():
+        run.metrics[f"after_tps_{second:03}"] = rate
+
+
+def _in_words(run: Run) -> str:
+    if not run.ok:
+        return ""
+    metrics = run.metrics
+    redo = f" in {metrics['redo_s']:.2f} s" if "redo_s" in metrics else ""
+    after = f", then {metrics['after_tps']:,.0f} transactions/s" if "after_tps" in metrics else ""
+    return (
+        f"ready in {metrics['ready_s']:.2f} s, {metrics['redo_bytes'] / MIB:,.0f} MiB of redo{redo}, "
+        f"{metrics['reads']:,.0f} reads{after}"
+    )
