@@ -257,7 +257,7 @@ def _details(counts: Counts) -> str:
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
         f" {counts.anew} servers started anew before load;"
-        f" {counts.unrepaired} torn pages not repaired by stock either;"
+        f" {counts.unrepaired} disks on which stock does not start either;"
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
@@ -336,7 +336,7 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")
     if disks >= MANY_DISKS and 100 * counts.unrepaired > MAX_UNREPAIRED_PERCENT * disks + 100:
-        problems.append(f"on {counts.unrepaired} of {disks} disks a torn page was not repaired")
+        problems.append(f"on {counts.unrepaired} of {disks} disks stock did not start either")
     if rig.innochecksum and not counts.pages_checked:
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:

@@ -68,7 +68,7 @@ class Counts:
     # Those that could not be: see Verdict.known.
     uncompared: int = 0
     unmountable: int = 0
-    # Disks on which neither the subject nor stock starts, because of a torn page.
+    # Disks on which neither the subject nor stock starts: see power.UNREPAIRED.
     unrepaired: int = 0
     # Power cuts with a page as a whole of which there would have been a part.
     kept_whole: int = 0
@@ -310,9 +310,9 @@ def go_on(states: list[State]) -> list[History]:
 def must_start_anew(histories: Sequence[History], states: Sequence[State], limit: float) -> bool:
     """Whether there must be no load before a shutdown has left a checkpoint behind all redo, after a crash.
 
-    MySQL loses data otherwise (docs/reliability.md). A discarded table, as a crash in an import leaves it, is dropped without
-    a word in the redo log. And the redo of the removal of an undo tablespace, by DROP or because its CREATE was cut off, is
-    applied to one that is made with the same number.
+    See docs/reliability.md. The load removes the file that is left of a discarded table when it drops it, for which there may be
+    redo of an import that was rolled back. And MySQL applies the redo of the removal of an undo tablespace, by DROP or
+    because its CREATE was cut off, to one that is made with the same number.
     """
     steps = [step for step in histories[load.BUILDER].steps if step.ops]
     removed = any(step.ops[0][0] == "undo-drop" for step in steps)

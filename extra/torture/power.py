@@ -39,9 +39,14 @@ CHECKPOINT_SEC = 60.0
 PAGES_SHARE = 0.3
 # Flushes that are looked at for one behind which a page and its copy were written.
 TRIES = 200
-# Torn pages that MySQL does not repair although their copies are there: page 0 of a small file, and that of the
-# transaction system.
-UNREPAIRED = {"header": ("[MY-015090]",), "transaction system": ("[MY-011906]", "[page id: space=0, page number=5]")}
+# On what MySQL does not start. Torn pages that it does not repair although their copies are there: page 0 of a small file,
+# and that of the transaction system. And a redo log whose newest file has lost its name, for which nothing must be torn.
+NEWEST_REDO = "newest redo log file"
+UNREPAIRED = {
+    "header": ("[MY-015090]",),
+    "transaction system": ("[MY-011906]", "[page id: space=0, page number=5]"),
+    NEWEST_REDO: ("[MY-013893]", "at least one is missing"),
+}
 # Lives in which the tablespace map is not flushed.
 UNFLUSHED_MAP_SHARE = 0.25
 # Lives that may have a note on the binary log, and have it on the disk.
@@ -217,7 +222,7 @@ class PowerLife:
                 server.kill()
                 verdict.wrong += clients.stop()
         self._rig.counts.cycles += 1
-        if source.is_torn and self._is_unrepaired(verdict, lambda image: stack.copy_image(source.image, image)):
+        if self._is_unrepaired(verdict, lambda image: stack.copy_image(source.image, image), source.is_torn):
             return None
         self._rig.counts.take("power", verdict)
         if not verdict.is_clean:
@@ -279,7 +284,7 @@ class PowerLife:
                 return True
             verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages)
         self._rig.counts.power_cuts += 1
-        if owed.is_torn and self._is_unrepaired(verdict, make):
+        if self._is_unrepaired(verdict, make, owed.is_torn):
             return True
         self._rig.counts.kept_whole += cut.kept_whole
         self._rig.counts.take("power", verdict)
@@ -293,11 +298,14 @@ class PowerLife:
         )  # fmt: skip
         return False
 
-    def _is_unrepaired(self, verdict: Verdict, make: Callable[[Path], None]) -> bool:
-        """Whether all that is wrong is a torn page that stock does not repair either, on the same disk; said and counted."""
+    def _is_unrepaired(self, verdict: Verdict, make: Callable[[Path], None], is_torn: bool) -> bool:
+        """Whether all that is wrong is one of UNREPAIRED, and stock does not start on the same disk either; said and counted.
+
+        With `is_torn` the disk may have a torn page.
+        """
         what = unrepaired(verdict)
         stock = self._rig.binaries.get("stock")
-        if not what or stock is None or self._rig.is_canary:
+        if not what or not (is_torn or what == NEWEST_REDO) or stock is None or self._rig.is_canary:
             return False
         image = self._home / "stock.img"
         make(image)
@@ -315,7 +323,7 @@ class PowerLife:
             image.unlink(missing_ok=True)
         if unrepaired(Verdict(wrong=[problem])) != what:
             return False
-        warn(f"a torn page that stock does not repair either ({what}), seed {self._seed}: {verdict.wrong[0][:300]}")
+        warn(f"a disk on which stock does not start either ({what}), seed {self._seed}: {verdict.wrong[0][:300]}")
         self._rig.counts.unrepaired += 1
         return True
 
@@ -349,7 +357,7 @@ def write_holes(server: Server, position: Callable[[], int]) -> int:
 
 
 def unrepaired(verdict: Verdict) -> str:
-    """Which page the server has not repaired, if nothing but its start is wrong; else empty."""
+    """Which of UNREPAIRED it is, if nothing but the server's start is wrong; else empty."""
     if verdict.lost or len(verdict.wrong) != 1 or " at its start: " not in verdict.wrong[0]:
         return ""
     lines = verdict.wrong[0].split(" | ")

@@ -54,7 +54,7 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"checked_in": Counter(kill=3, fault=3)}, "power: no commit was checked"),
         ({"power_cuts": 17, "unmountable": 3}, "3 of 20 disks"),
         ({"power_cuts": 0, "unmountable": 5}, "there was no power cut"),
-        ({"power_cuts": 20, "unrepaired": 3}, "on 3 of 20 disks a torn page"),
+        ({"power_cuts": 20, "unrepaired": 3}, "on 3 of 20 disks stock"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": 0}, "none of 20 starts"),
         ({"scan_starts": Counter(kill=9), "scan_used": Counter()}, "none of 9 starts with binlog_startup_scan"),

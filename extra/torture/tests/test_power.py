@@ -48,6 +48,10 @@ SYSTEM = (
 )
 
 
+REDO = (
+    "ours ended with 1 at its start: T 1 [ERROR] [MY-013893] [InnoDB] Found existing redo log files, but at least one is missing."
+    " It is unknown | T 1 [ERROR] [MY-012930] [InnoDB] Plugin initialization aborted"
+)
 TWO_LINES = "ours ended with 2 at its start: [MY-011906] of a page | [MY-011971] [page id: space=0, page number=5] is in the future"
 
 
@@ -56,6 +60,8 @@ TWO_LINES = "ours ended with 2 at its start: [MY-011906] of a page | [MY-011971]
     [
         (Verdict(wrong=[HEADER]), HEADER.replace("off", "stock"), True, True),
         (Verdict(wrong=[SYSTEM]), SYSTEM, True, True),
+        (Verdict(wrong=[REDO]), REDO.replace("ours", "stock"), True, True),
+        (Verdict(wrong=[REDO]), "", True, False),
         (Verdict(wrong=[HEADER]), "", True, False),
         (Verdict(wrong=[HEADER]), SYSTEM, True, False),
         (Verdict(wrong=[SYSTEM.replace("MY-011906", "MY-011971")]), SYSTEM.replace("MY-011906", "MY-011971"), True, False),
@@ -93,11 +99,11 @@ def test_a_torn_page_is_excused_only_if_stock_does_not_repair_it_either(
         made.append("disk")
         image.touch()
 
-    assert life._is_unrepaired(verdict, make) == is_excused
+    assert life._is_unrepaired(verdict, make, is_torn=True) == is_excused
     assert rig.counts.unrepaired == is_excused
     assert made in ([], ["disk", "killed"]) and (made or not is_excused)
     rig.is_canary = True
-    assert not life._is_unrepaired(verdict, make)
+    assert not life._is_unrepaired(verdict, make, is_torn=True)
 
 
 def test_a_disk_that_stock_cannot_mount_excuses_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -106,23 +112,37 @@ def test_a_disk_that_stock_cannot_mount_excuses_nothing(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(power.stack, "mounted", refuse)
     rig = Rig({name: Binary(name, []) for name in ("ours", "stock")}, "ours", tmp_path, [])
-    assert not PowerLife(rig, 1, "ext4")._is_unrepaired(Verdict(wrong=[HEADER]), lambda image: image.touch())
+    assert not PowerLife(rig, 1, "ext4")._is_unrepaired(
+        Verdict(wrong=[HEADER]), lambda image: image.touch(), is_torn=True
+    )
     assert not list(tmp_path.rglob("stock.img"))
 
 
-@pytest.mark.parametrize("is_torn", [True, False])
-def test_only_a_torn_write_can_be_excused(is_torn: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "is_torn", "is_excused"), [(HEADER, True, True), (HEADER, False, False), (REDO, True, True), (REDO, False, True)]
+)
+def test_a_torn_page_needs_a_torn_write(
+    said: str, is_torn: bool, is_excused: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Stock:
+        def __init__(self, *_: object) -> None: ...
+
+        def wait_ready(self) -> str:
+            return said
+
+        def kill(self) -> None: ...
+
+    monkeypatch.setattr(power, "Server", Stock)
     monkeypatch.setattr(power.stack, "mounted", lambda *_: contextlib.nullcontext())
     monkeypatch.setattr(power.stack, "copy_image", lambda *_: None)
     monkeypatch.setattr(power.writelog, "build_disk", lambda *_: None)
-    monkeypatch.setattr(power, "check_place", lambda *_, **__: Verdict(wrong=[HEADER]))
-    monkeypatch.setattr(PowerLife, "_is_unrepaired", lambda *_: True)
+    monkeypatch.setattr(power, "check_place", lambda *_, **__: Verdict(wrong=[said]))
     monkeypatch.setattr(PowerLife, "_keep", lambda *_, **__: None)
-    rig = Rig({"ours": Binary("ours", [])}, "ours", tmp_path, [])
+    rig = Rig({name: Binary(name, []) for name in ("ours", "stock")}, "ours", tmp_path, [])
     source = Source(tmp_path / "image", [], NEVER, is_torn)
     recording = Recording(tmp_path / "log", [], source, [], 0, 0, 0)
-    assert PowerLife(rig, 1, "ext4")._is_right(recording, Cut(0, 0), source) == is_torn
-    assert rig.counts.wrong == (not is_torn)
+    assert PowerLife(rig, 1, "ext4")._is_right(recording, Cut(0, 0), source) == is_excused
+    assert (rig.counts.wrong, rig.counts.unrepaired) == (not is_excused, is_excused)
 
 
 def test_the_map_is_not_flushed_in_some_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
