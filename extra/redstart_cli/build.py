@@ -32,7 +32,10 @@ PRESET_OPTIONS = {
     "release": ["-DCMAKE_BUILD_TYPE=Release"],
     "debug": ["-DCMAKE_BUILD_TYPE=Debug", "-DWITH_DEBUG=ON"],
     "asan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DWITH_ASAN=ON"],
+    "package": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo"],
 }
+# Options of a preset that take precedence over cmake/options.cmake.
+PRESET_FILES = {"package": "cmake/package.cmake"}
 
 # Memory that one compiler process may take at its peak.
 _COMPILER_BYTES = 1_500_000_000
@@ -66,6 +69,12 @@ def _check_build_space(layout: Layout, preset: str, tree: str, version: str | No
     check_space(needs)
 
 
+def _option_files(layout: Layout, preset: str) -> list[Path]:
+    """In the order of precedence."""
+    names = [*([PRESET_FILES[preset]] if preset in PRESET_FILES else []), "cmake/options.cmake"]
+    return [layout.repo / name for name in names]
+
+
 def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> list[str]:
     is_pristine = tree != preset
     return [
@@ -77,19 +86,18 @@ def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> 
         str(source),
         "-B",
         str(layout.preset(tree)),
-        "-C",
-        str(layout.repo / "cmake/options.cmake"),
+        *(word for path in _option_files(layout, preset) for word in ("-C", str(path))),
         *PRESET_OPTIONS[preset],
         *(["-DREDSTART_PRISTINE=ON"] if is_pristine else []),
     ]
 
 
-def _configure(layout: Layout, command: list[str], tree: str, log: Path) -> None:
+def _configure(layout: Layout, preset: str, command: list[str], tree: str, log: Path) -> None:
     """Run cmake if its options changed or it never finished.
 
     Changes of cmake files that the configuration includes are seen by ninja itself.
     """
-    options = (layout.repo / "cmake/options.cmake").read_bytes()
+    options = b"".join(path.read_bytes() for path in _option_files(layout, preset))
     wanted = hashlib.sha256(options + "\0".join(command).encode()).hexdigest()
     stamp = layout.preset(tree) / "configured"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
@@ -158,7 +166,7 @@ def build(
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
         source = upstream.tree if is_pristine else layout.source
-        _configure(layout, _configure_command(layout, preset, tree, source), tree, log)
+        _configure(layout, preset, _configure_command(layout, preset, tree, source), tree, log)
         if targets:
             _compile(layout, tree, targets, log, jobs or _jobs())
         return upstream.version

@@ -12,7 +12,7 @@ from redstart_cli.console import RedstartError, size
 
 # Measured with 9.7.4 on ext4, rounded up; debug and asan, which carry debugging information, are estimates.
 TREE_BYTES = 1_400_000_000
-PRESET_BYTES = {"release": 2_500_000_000, "debug": 12_000_000_000, "asan": 12_000_000_000}
+PRESET_BYTES = {"release": 2_500_000_000, "debug": 12_000_000_000, "asan": 12_000_000_000, "package": 11_000_000_000}
 TEST_BYTES = 2_000_000_000
 DATADIR_BYTES = 300_000_000
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PRESETS = ("release", "debug", "asan")
+# That of the packages: it has their paths, so it is built and not run in the clone.
+PACKAGE = "package"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""./redstart package: Debian packages of the release build, by debhelper over a staged tree."""
+"""./redstart package: Debian packages of the preset `package`, by debhelper over a staged tree."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from pathlib import Path
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, say
 from redstart_cli.disk import Need, check_space
-from redstart_cli.layout import Layout
+from redstart_cli.layout import PACKAGE, Layout
 from redstart_cli.process import Tail, run_logged
-from redstart_cli.relocate import CLIENT_PLUGINS, client_plugins, relocate
 
-PRESET = "release"
-# The staged tree, the packages' trees and the packages.
-PACKAGE_BYTES = 1_500_000_000
+# The staged tree, the packages' trees and the packages; most of it is for the debugger.
+PACKAGE_BYTES = 5_000_000_000
 SERVER_PROGRAMS = ("mysqld",)
 PROGRAMS = (
     "ibd2sdi",
@@ -43,10 +41,11 @@ PROGRAMS = (
     "mysqlslap",
     "perror",
 )
-# Those of Debian's mysql-server-core that this build can make; docs/packages.md names the others.
+# Those of Debian's mysql-server-core.
 PLUGINS = (
     "adt_null",
     "auth_socket",
+    "authentication_webauthn",
     "component_audit_api_message_emit",
     "component_classic_hashing",
     "component_connection_control",
@@ -61,11 +60,13 @@ PLUGINS = (
     "component_query_attributes",
     "component_reference_cache",
     "component_replication_applier_metrics",
+    "component_telemetry",
     "component_validate_password",
     "connection_control",
     "ddl_rewriter",
     "group_replication",
     "keyring_udf",
+    "libpluginmecab",
     "locking_service",
     "mypluglib",
     "mysql_clone",
@@ -73,13 +74,25 @@ PLUGINS = (
     "rewriter",
     "semisync_replica",
     "semisync_source",
+    "telemetry_client",
     "thread_pool",
     "validate_password",
 )
-SCRIPTS = ("mysqldumpslow",)
+# Those of the client library, in Debian's mysql-client-core.
+CLIENT_PLUGINS = (
+    "authentication_kerberos_client",
+    "authentication_oci_client",
+    "authentication_openid_connect_client",
+    "authentication_webauthn_client",
+    "mysql_native_password",
+)
+SCRIPTS = ("mysqld_multi", "mysqld_safe", "mysqldumpslow")
+# What is in Debian's mysql-server beside the service: from the build tree, and from the source.
+SERVICE_TEXTS = ("plugin/rewriter/install_rewriter.sql", "plugin/rewriter/uninstall_rewriter.sql")
+SERVICE_SCRIPTS = ("support-files/mysqld_multi.server",)
 # Manual pages that Debian has in mysql-client-core, although the programs are the server's: each half
-# can be swapped alone only if no file is in both.
-CLIENT_PAGES = ("myisam_ftdump", "mysqldumpslow")
+# can be swapped alone only if no file is in both; and one on where the manual is.
+CLIENT_PAGES = ("myisam_ftdump", "mysqldumpslow", "mysqlman")
 PACKAGES = ("redstart-server-core", "redstart-client-core", "redstart-server")
 DEFAULT_MAINTAINER = "Redstart authors <redstart@users.noreply.invalid>"
 
@@ -111,13 +124,13 @@ def _install(source: Path, target: Path, mode: int) -> None:
     target.chmod(mode)
 
 
-def stage(layout: Layout, programs: Path, plugins: Path, root: Path) -> None:
-    """Lay out the built files below `root` as they will be installed; `plugins` holds the client's."""
-    tree, source = layout.preset(PRESET), layout.source
+def stage(layout: Layout, root: Path) -> None:
+    """Lay out the built files below `root` as they will be installed."""
+    tree, source = layout.preset(PACKAGE), layout.source
     for program in SERVER_PROGRAMS:
-        _install(programs / program, root / "usr/sbin" / program, 0o755)
+        _install(layout.binary(PACKAGE, program), root / "usr/sbin" / program, 0o755)
     for program in PROGRAMS:
-        _install(programs / program, root / "usr/bin" / program, 0o755)
+        _install(layout.binary(PACKAGE, program), root / "usr/bin" / program, 0o755)
     for script in SCRIPTS:
         _install(tree / "scripts" / script, root / "usr/bin" / script, 0o755)
     for plugin in PLUGINS:
@@ -125,16 +138,24 @@ def stage(layout: Layout, programs: Path, plugins: Path, root: Path) -> None:
         _install(tree / "plugin_output_directory" / name, root / "usr/lib/mysql/plugin" / name, 0o644)
     # Apart, since the folder of plugins is the server package's.
     for plugin in CLIENT_PLUGINS:
-        _install(plugins / f"{plugin}.so", root / "client" / f"{plugin}.so", 0o644)
+        _install(tree / "plugin_output_directory" / f"{plugin}.so", root / "client" / f"{plugin}.so", 0o644)
     share = root / "usr/share/mysql"
-    for messages in sorted((tree / "share").glob("*/errmsg.sys")):
+    # Where the tree has them follows from INSTALL_MYSQLSHAREDIR.
+    languages = tree / "share/mysql"
+    for messages in sorted(languages.glob("*/errmsg.sys")):
         _install(messages, share / messages.parent.name / "errmsg.sys", 0o644)
     if not (share / "english/errmsg.sys").is_file():
-        raise RedstartError(f"{tree}/share has no English messages: the build is not complete")
+        raise RedstartError(f"{languages} has no English messages: the build is not complete")
     for charset in sorted((source / "share/charsets").iterdir()):
         if charset.suffix == ".xml" or charset.name == "README":
             _install(charset, share / "charsets" / charset.name, 0o644)
-    _install(tree / "share/dictionary.txt", share / "dictionary.txt", 0o644)
+    for text in ("share/mysql/dictionary.txt", "support-files/mysql-log-rotate"):
+        _install(tree / text, share / Path(text).name, 0o644)
+    # Apart, since what is in /usr/share/mysql is the core package's.
+    for text in SERVICE_TEXTS:
+        _install(tree / text, root / "server" / Path(text).name, 0o644)
+    for script in SERVICE_SCRIPTS:
+        _install(source / script, root / "server" / Path(script).name, 0o755)
 
 
 def write_debian(layout: Layout, folder: Path, version: str, mysql_version: str, who: str) -> None:
@@ -163,30 +184,28 @@ def write_debian(layout: Layout, folder: Path, version: str, mysql_version: str,
         (folder / f"{package}.manpages").write_text("".join(lines), encoding="utf-8")
 
 
-def _relocated(layout: Layout, jobs: int) -> Path:
-    return relocate(
-        layout.preset(PRESET),
-        layout.source,
-        [*SERVER_PROGRAMS, *PROGRAMS],
-        layout.build / "package/relocated",
-        jobs,
-    )
+def work_folder(layout: Layout) -> Path:
+    """Where packages are made and tested."""
+    return layout.build / "packaging"
+
+
+def targets() -> list[str]:
+    """Everything that `stage` takes from the build."""
+    plugins = (f"plugin_output_directory/{name}.so" for name in (*PLUGINS, *CLIENT_PLUGINS))
+    return list(dict.fromkeys([*SERVER_TARGETS, *PROGRAMS, *plugins]))
 
 
 def package(layout: Layout, target: Path, version: str | None, checkout: Path | None, revision: int) -> list[Path]:
     """Build the packages and put them into `target`; returns their paths."""
-    work = layout.build / "package"
+    work = work_folder(layout)
     check_space([Need(work, PACKAGE_BYTES, "packages")])
     if target.exists() and not target.is_dir():
         raise RedstartError(f"{target} is not a directory")
-    targets = [*SERVER_TARGETS, *PROGRAMS, *(f"plugin_output_directory/{name}.so" for name in PLUGINS)]
-    upstream = build(layout, PRESET, list(dict.fromkeys(targets)), version, checkout)
-    programs = _relocated(layout, len(os.sched_getaffinity(0)))
-    plugins = client_plugins(layout.preset(PRESET), layout.source, work / "client")
+    upstream = build(layout, PACKAGE, targets(), version, checkout)
     tree = work / "tree"
     if tree.exists():
         shutil.rmtree(tree)
-    stage(layout, programs, plugins, tree / "stage")
+    stage(layout, tree / "stage")
     write_debian(layout, tree / "debian", package_version(upstream, revision), upstream, maintainer())
     _build_packages(tree, work / "package.log")
     return _hand_over(work, target)

@@ -207,6 +207,7 @@ class Elf:
     hardening: dict[str, str]
     libraries: tuple[str, ...]
     is_program: bool
+    build_id: str
 
 
 _SYMBOL = re.compile(r"\bUND (\w+)(?:@|$|\s)", re.MULTILINE)
@@ -214,7 +215,7 @@ _NEEDED = re.compile(r"\(NEEDED\)\s+Shared library: \[(.+?)\.so[.\d]*(?:t64)?\]"
 
 
 def parse_elf(text: str) -> Elf:
-    """From `readelf -W -h -l -d --dyn-syms`."""
+    """From `readelf -W -h -l -d -n --dyn-syms`."""
     symbols = set(_SYMBOL.findall(text))
     is_program = "INTERP" in text
     stack = re.search(r"GNU_STACK\s.*?\s(R\S*)\s", text)
@@ -229,7 +230,8 @@ def parse_elf(text: str) -> Elf:
     }
     # The loader and libc's own parts are wherever they are.
     needed = {name for name in _NEEDED.findall(text) if not name.startswith("ld-linux")}
-    return Elf(hardening, tuple(sorted(needed)), is_program)
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", text)
+    return Elf(hardening, tuple(sorted(needed)), is_program, build_id[1] if build_id else "")
 
 
 def read_elf(path: Path) -> Elf | None:
@@ -237,7 +239,7 @@ def read_elf(path: Path) -> Elf | None:
     with path.open("rb") as file:
         if file.read(4) != b"\x7fELF":
             return None
-    return parse_elf(_output(["readelf", "-W", "-h", "-l", "-d", "--dyn-syms", path]))
+    return parse_elf(_output(["readelf", "-W", "-h", "-l", "-d", "-n", "--dyn-syms", path]))
 
 
 def _elves(root: Path, names: Iterable[str]) -> dict[str, Elf]:
@@ -263,30 +265,43 @@ def check_hardening(ours: Mapping[str, Elf], stock: Mapping[str, Elf]) -> Iterat
                 yield Finding("hardening", f"{name} {key}", "no" if other is None else "no, stock's has it")
 
 
+def compare_libraries(ours: Mapping[str, Elf], stock: Mapping[str, Elf]) -> Iterator[Finding]:
+    """Of the files that both have."""
+    both = ours.keys() & stock.keys()
+    mine, theirs = ({f"{name} {library}": "" for name in both for library in elves[name].libraries} for elves in (ours, stock))
+    return compare("library", mine, theirs)
+
+
 # Places in a clone, wherever that is.
 _TREES = re.compile(rb"/build/(?:source|upstream|release|package)\b")
 
 
-def check_paths(root: Path, names: Iterable[str]) -> Iterator[Finding]:
-    """Files in which a path of the clone stands."""
+def has_path(file: Path, clone: Path) -> bool:
+    """Whether a path of `clone`, or of the trees that any clone has, stands in a file."""
+    data = file.read_bytes()
+    return f"{clone}/".encode() in data or _TREES.search(data) is not None
+
+
+def check_paths(root: Path, names: Iterable[str], clone: Path) -> Iterator[Finding]:
     for name in sorted(names):
         file = root / name.lstrip("/")
-        if not file.is_symlink() and _TREES.search(file.read_bytes()):
+        if not file.is_symlink() and has_path(file, clone):
             yield Finding("hardening", f"{name} paths", "has a path of the clone in it")
 
 
-def check_symbols(root: Path, names: Iterable[str], work: Path) -> Iterator[Finding]:
-    """Packages of symbols: line numbers are there, and no path of the clone."""
+def check_symbols(elves: Mapping[str, Elf], symbols: Path, clone: Path, work: Path) -> Iterator[Finding]:
+    """Of each program and library the packages of symbols have line numbers, and no path of the clone."""
     plain = work / "plain"
-    for name in sorted(names):
-        file = root / name.lstrip("/")
-        if file.suffix != ".debug" or ".dwz" in name:
+    for name, elf in sorted(elves.items()):
+        file = symbols / f"usr/lib/debug/.build-id/{elf.build_id[:2]}/{elf.build_id[2:]}.debug"
+        if not file.is_file():
+            yield Finding("hardening", f"{name} lines", "has no symbols")
             continue
         if ".debug_line" not in _output(["readelf", "-W", "-S", file]):
             yield Finding("hardening", f"{name} lines", "has no line numbers")
         _output(["objcopy", "--decompress-debug-sections", file, plain])
-        for _ in check_paths(plain.parent, [plain.name]):
-            yield Finding("hardening", f"{name} paths", "has a path of the clone in it")
+        if has_path(plain, clone):
+            yield Finding("hardening", f"{name} symbols' paths", "have a path of the clone in them")
     plain.unlink(missing_ok=True)
 
 
@@ -418,13 +433,9 @@ def run(repo: Path, packages: Sequence[Path], root: Path, work: Path) -> Level:
     findings = list(compare("file", our_files, files_below(root, core) | files_below(service)))
     our_elves, stock_elves = _elves(ours, our_files), _elves(root, files_below(root, core))
     findings += check_hardening(our_elves, stock_elves)
-    findings += check_paths(ours, our_files)
-    findings += check_symbols(symbols, files_below(symbols), work)
-    findings += compare(
-        "library",
-        {f"{name} {library}": "" for name, elf in our_elves.items() if name in stock_elves for library in elf.libraries},
-        {f"{name} {library}": "" for name, elf in stock_elves.items() if name in our_elves for library in elf.libraries},
-    )
+    findings += check_paths(ours, our_files, repo)
+    findings += check_symbols(our_elves, symbols, repo, work)
+    findings += compare_libraries(our_elves, stock_elves)
     plugins = {Path(name).stem for name in {*our_files, *core} if name.startswith("/usr/lib/mysql/plugin/")}
     programs = sorted(Path(name).name for name, elf in our_elves.items() if elf.is_program)
     say("running both servers")

@@ -25,7 +25,7 @@ from redstart_cli.console import RedstartError, duration, error, say
 from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.locks import exclusive
-from redstart_cli.package import package
+from redstart_cli.package import package, work_folder
 from redstart_cli.process import module_environment, run_captured, run_logged, run_module, tied
 from redstart_cli.result import Level, Skip
 from redstart_cli.upstream import NoOriginError, Upstream, pristine, read_pins
@@ -286,10 +286,10 @@ class Tester:
         if os.geteuid() != 0:
             raise RedstartError("the test of the packages needs root (debootstrap, chroot)")
         level = Level("packages")
-        folder, root = self._layout.build / "package/tested", self._layout.build / "package/root"
+        folder, root = work_folder(self._layout) / "tested", work_folder(self._layout) / "root"
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             made = package(self._layout, folder, self._version, self._checkout, 1)
-            level.add(self._program("lintian", ["lintian", "--fail-on", "error,warning", *_without_symbols(made)]))
+            level.add(self._program("lintian", ["lintian", "--fail-on", "error,warning", *made]))
             mirror = machine_mirror()
             try:
                 if root.exists():
@@ -313,7 +313,7 @@ class Tester:
         packages instead of new ones."""
         if os.geteuid() != 0:
             raise RedstartError("the comparison with stock needs root (debootstrap, chroot)")
-        work = self._layout.build / "package"
+        work = work_folder(self._layout)
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             if self._arguments:
                 made = sorted(Path(self._arguments[0]).glob("redstart-*.deb"))
@@ -332,12 +332,12 @@ class Tester:
             raise RedstartError("the test of the Dockerfile needs root (debootstrap, chroot)")
         if self._arguments not in ([], ["all"]):
             raise RedstartError(f"the test of the Dockerfile takes `all` or nothing, not {' '.join(self._arguments)}")
-        work = self._layout.build / "package/image"
+        work = work_folder(self._layout) / "image"
         repo = self._layout.repo
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             arguments: list[str | Path] = [repo / "Docker/Dockerfile", repo, work, machine_mirror()]
             if not self._arguments:
-                folder = self._layout.build / "package/tested"
+                folder = work_folder(self._layout) / "tested"
                 package(self._layout, folder, self._version, self._checkout, 1)
                 arguments += ["--packages", folder]
             try:
@@ -514,11 +514,6 @@ def count_gtest(report: Path, level: Level) -> None:
             else:
                 reasons = [skipped["message"] for skipped in case.get("skipped", [])]
                 level.skips.append(Skip(name, " ".join(reasons) or str(case.get("result"))))
-
-
-def _without_symbols(packages: Sequence[Path]) -> list[Path]:
-    """Packages of symbols hold no line numbers (-g0), which lintian warns of for every file."""
-    return [path for path in packages if "-dbgsym_" not in path.name]
 
 
 LEVELS: dict[str, Callable[[Tester], Level]] = {

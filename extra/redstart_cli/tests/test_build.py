@@ -67,6 +67,19 @@ def test_configure_only(layout: Layout, calls: Path) -> None:
     assert read(calls) == ["cmake"]
 
 
+def test_the_packages_options_take_precedence(layout: Layout, calls: Path) -> None:
+    own = layout.repo / "cmake/package.cmake"
+    own.write_text("set(B 1)\n")
+    builds.build(layout, "package", targets=())
+    assert f"-C {own} -C {layout.repo / 'cmake/options.cmake'} " in calls.read_text()
+    read(calls)
+    own.write_text("set(B 2)\n")
+    builds.build(layout, "package", targets=())
+    assert read(calls) == ["cmake"]
+    builds.build(layout, "release", targets=())
+    assert "package.cmake" not in calls.read_text()
+
+
 def test_mysql_as_released_has_a_tree_of_its_own(layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> Upstream:
         raise AssertionError("the edits are not for this tree")

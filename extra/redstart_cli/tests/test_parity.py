@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,11 +55,74 @@ def test_each_protection_is_missed(old: str, new: str, name: str) -> None:
     assert [finding.name for finding in found] == [name]
 
 
+def test_a_library_that_is_missing() -> None:
+    stock = PROGRAM.replace("libprotobuf-lite.so.32", "libtcmalloc_minimal.so.4")
+    found = parity.compare_libraries({"/a": parity.parse_elf(PROGRAM)}, {"/a": parity.parse_elf(stock)})
+    assert [str(finding) for finding in found] == [
+        "library /a libprotobuf-lite: only ours", "library /a libtcmalloc_minimal: only stock's"
+    ]  # fmt: skip
+
+
 def test_paths_of_a_clone(tmp_path: Path) -> None:
     (tmp_path / "good").write_bytes(b"./sql/mysqld.cc\0/build/reproducible-path")
     (tmp_path / "bad").write_bytes(b"\0/home/me/redstart/build/source/sql/mysqld.cc\0")
+    (tmp_path / "clone").write_bytes(b"\0/opt/clone/cmake\0")
     (tmp_path / "link").symlink_to("bad")
-    assert [finding.name for finding in parity.check_paths(tmp_path, ["/good", "/bad", "/link"])] == ["/bad paths"]
+    found = parity.check_paths(tmp_path, ["/good", "/bad", "/clone", "/link"], Path("/opt/clone"))
+    assert [finding.name for finding in found] == ["/bad paths", "/clone paths"]
+
+
+SOURCE = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  char text[32];
+  strcpy(text, words[count - 1]);
+  return write(1, text, strlen(text)) < 0;
+}
+"""
+HARDENED = (
+    "-g -O2 -fPIE -pie -fstack-protector-strong -D_FORTIFY_SOURCE=2 -ffile-prefix-map={folder}=. "
+    "-Wl,-z,relro,-z,now,--build-id"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        ("", ""), ("-no-pie -fno-PIE", "position independent"), ("-Wl,-z,lazy", "relro"), ("-Wl,-z,norelro", "relro"),
+        ("-fno-stack-protector", "stack protector"), ("-U_FORTIFY_SOURCE", "fortify"), ("-z execstack", "stack"),
+        ("-Wl,-rpath,/opt/x", "run path"), ("-g0", "lines"), ("-ffile-prefix-map={folder}=/a/build/source", "symbols' paths"),
+        ("-ffile-prefix-map={folder}={folder}", "symbols' paths"), ("-Wl,-rpath,{folder}/x", "run path, paths"),
+    ],
+)  # fmt: skip
+def test_each_fault_of_a_program_is_found(tmp_path: Path, fault: str, name: str) -> None:
+    """The same program with one flag that takes one property away."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    (tmp_path / "a.c").write_text(SOURCE)
+    root, symbols = tmp_path / "root", tmp_path / "symbols"
+    root.mkdir()
+    flags = f"{HARDENED} {fault}".format(folder=tmp_path).split()
+    subprocess.run(["cc", tmp_path / "a.c", "-o", root / "a", *flags], check=True)
+    elf = parity.read_elf(root / "a")
+    assert elf is not None
+    debug = symbols / f"usr/lib/debug/.build-id/{elf.build_id[:2]}/{elf.build_id[2:]}.debug"
+    debug.parent.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", "--compress-debug-sections", root / "a", debug], check=True)
+    subprocess.run(["strip", root / "a"], check=True)
+    hardened = parity.parse_elf(PROGRAM)
+    found = [
+        *parity.check_hardening({"/a": elf}, {"/a": hardened}),
+        *parity.check_paths(root, ["/a"], tmp_path),
+        *parity.check_symbols({"/a": elf}, symbols, tmp_path, tmp_path),
+    ]
+    assert ", ".join(finding.name.removeprefix("/a ") for finding in found) == name
+    debug.unlink()
+    assert [str(finding) for finding in parity.check_symbols({"/a": elf}, symbols, tmp_path, tmp_path)] == [
+        "hardening /a lines: has no symbols"
+    ]
 
 
 def test_options_and_their_values() -> None:
@@ -96,6 +161,6 @@ def test_the_list_of_this_repository_can_be_read() -> None:
 
 
 def test_every_plugin_is_loaded() -> None:
-    lines = parity.load_statements(package.PLUGINS).splitlines()
+    lines = parity.load_statements((*package.PLUGINS, *package.CLIENT_PLUGINS)).splitlines()
     # The statements of its own make the rewriter.
-    assert {line.split()[1] for line in lines} == set(package.PLUGINS) - {"rewriter"}
+    assert {line.split()[1] for line in lines} == {*package.PLUGINS, *package.CLIENT_PLUGINS} - {"rewriter"}
