@@ -91,6 +91,7 @@ expect_data() { [ "$(state)" = "$wanted" ] || die "the data differs after $1: $(
 expect_server() { case "$(sql 'SELECT VERSION()')" in *"$1"*) ;; *) die "not $1 is running but $(sql 'SELECT VERSION()')" ;; esac; }
 # expect_value EXPRESSION VALUE: what the running server has.
 expect_value() { [ "$(sql "SELECT $1")" = "$2" ] || die "$1 is $(sql "SELECT $1"), not $2"; }
+expect_plugin() { expect_value "(SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = '$1')" "$2"; }
 # shellcheck disable=SC2016  # dpkg-query's variables
 installed() { [ "$(inside dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 # Bytes, owners and modes of everything in the data directory, to see that a refusal touched nothing.
@@ -109,6 +110,9 @@ fresh() {
   expect_running "the installation"
   expect_server redstart
   expect_value 'CURRENT_USER()' root@localhost
+  expect_plugin mysqlx ACTIVE
+  expect_value '@@mysqlx_port, @@mysqlx_socket' '33060	/var/run/mysqld/mysqlx.sock'
+  [ -n "$(ss -Hltn 'sport = :33060')" ] || die "nobody listens for the X protocol"
   if as_mysql mysql --no-defaults --user=root --socket=/run/mysqld/mysqld.sock --execute 'SELECT 1' >/dev/null 2>&1; then
     die "another user than root logs in as root"
   fi
@@ -246,7 +250,7 @@ expect_settings() {
 say "apt puts redstart-server in the place of mysql-server, while the data was left by a killed server"
 kill_server
 must install "${ours[@]}"
-for package in mysql-server mysql-server-core mysql-client-core; do
+for package in mysql-server mysql-server-core mysql-client mysql-client-core; do
   ! installed "$package" || die "$package is still installed"
 done
 [ "$(inside readlink -f /etc/mysql/my.cnf)" = /etc/mysql/redstart.cnf ] || die "my.cnf is $(inside readlink -f /etc/mysql/my.cnf)"
@@ -259,8 +263,19 @@ expect_data "the packages took over"
 for plugin in clone:mysql_clone group_replication:group_replication rpl_semi_sync_source:semisync_source rpl_semi_sync_replica:semisync_replica; do
   sql "INSTALL PLUGIN ${plugin%:*} SONAME '${plugin#*:}.so'; UNINSTALL PLUGIN ${plugin%:*}" || die "plugin $plugin does not load"
 done
-# Replicas and clients of older servers.
-inside mysql --no-defaults --user=root --default-auth=mysql_native_password --execute 'SELECT 1' >/dev/null || die "the client plugin mysql_native_password does not load"
+# Replicas and clients of older servers. A client that cannot open its plugin goes on without a word.
+inside env LD_DEBUG=files mysql --no-defaults --user=root --default-auth=mysql_native_password --execute 'SELECT 1' >"$tmp/client.log" 2>&1 ||
+  die "a client with the plugin mysql_native_password does not log in"
+grep -q 'calling init: .*/mysql_native_password\.so' "$tmp/client.log" || die "the client plugin mysql_native_password does not load"
+for script in install_rewriter uninstall_rewriter; do
+  inside mysql --no-defaults --user=root <"$root/usr/share/mysql/$script.sql" || die "$script.sql fails"
+done
+inside mysqlrepair --no-defaults --user=root --databases t >/dev/null || die "mysqlrepair fails"
+# Its help ends with 1, as stock's.
+[[ "$(inside mysqld_safe --help || true)" = "Usage: "* ]] || die "mysqld_safe does not run"
+inside mysqld_multi --version >/dev/null || die "mysqld_multi does not run"
+# All the spellings above turn it off, as in stock.
+expect_plugin mysqlx DISABLED
 sql "INSERT INTO t.a (s) SELECT s FROM t.a LIMIT 100; ALTER TABLE t.b ADD COLUMN c INT DEFAULT 7"
 wanted=$(state)
 
@@ -374,9 +389,6 @@ before=$(fingerprint_of_files)
 if apt install --reinstall "${ours[@]}"; then die "the packages took a wrong setting"; fi
 grep -q 'does not accept its configuration' "$tmp/apt.log" || die "no clear message about the setting"
 [ "$(fingerprint_of_files)" = "$before" ] || die "the refusal changed data"
-printf '[mysqld]\nskip-mysqlx\n' >"$root/etc/mysql/redstart.conf.d/wrong.cnf"
-if inside dpkg --configure -a >>"$tmp/apt.log" 2>&1; then die "the packages took a setting of the X plugin"; fi
-grep -q 'this server has no X plugin' "$tmp/apt.log" || die "no clear message about the X plugin"
 rm "$root/etc/mysql/redstart.conf.d/wrong.cnf"
 inside dpkg --configure -a >>"$tmp/apt.log" 2>&1 || die "dpkg --configure does not go on after the setting was corrected"
 stop

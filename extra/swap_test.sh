@@ -16,7 +16,7 @@ mysqld=$1 share=$2 root=$3 work=$4 rounds=$5
 data=$work/data
 # Rows of the table that every turn changes.
 ROWS=5000
-options=(--skip-networking)
+options=(--skip-networking --loose-mysqlx=OFF)
 
 # What both servers say in any start, with the reason.
 explained=(
@@ -48,14 +48,14 @@ clean_up() {
 trap clean_up EXIT
 mount --bind "$work" "$inside"
 
-# Stock has the X plugin, which wants a socket outside of the data directory; this build has it not.
+# The X plugin, which stock and the packages have, wants a socket outside of the data directory: it is off.
 # Both see the folder under the same path inside and outside only through their own prefix.
 start() {
   local who=$1
   shift
   : >"$work/log.err"
   case $who in
-    stock) (exec chroot "$root" /usr/sbin/mysqld --no-defaults --user=root --datadir="$here/data" --socket="$here/sock" --secure-file-priv=NULL --log-error="$here/log.err" "${options[@]}" --mysqlx=OFF "$@") & ;;
+    stock) (exec chroot "$root" /usr/sbin/mysqld --no-defaults --user=root --datadir="$here/data" --socket="$here/sock" --secure-file-priv=NULL --log-error="$here/log.err" "${options[@]}" "$@") & ;;
     ours) (exec "$mysqld" --no-defaults --user=root --datadir="$data" --socket="$work/sock" --secure-file-priv=NULL --lc-messages-dir="$share" --log-error="$work/log.err" "${options[@]}" "$@") & ;;
   esac
   server=$!
