@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from redstart_cli import archive, clone, formatting, nightly, server, source, testing
+from redstart_cli import archive, clone, formatting, nightly, server, site, source, testing
 from redstart_cli import build as builds
 from redstart_cli import package as packages
 from redstart_cli import patches as contributions
@@ -97,6 +97,16 @@ def diff(paths: tuple[str, ...], version: str | None, checkout: Path | None) -> 
 def status() -> None:
     """Say what this clone has built, how large it is and what runs."""
     clone.status(this_layout())
+
+
+@cli.command()
+@click.option("--serve", is_flag=True, help="Show it on http://127.0.0.1:8000 instead, built anew after each change.")
+def docs(serve: bool) -> None:
+    """Make a site of README and docs (build/site); links and anchors that lead nowhere are errors."""
+    layout = this_layout()
+    site.run(layout, serve)
+    if not serve:
+        say(f"{layout.build / 'site/index.html'} is up to date")
 
 
 @cli.command()

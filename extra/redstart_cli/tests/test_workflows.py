@@ -15,7 +15,7 @@ from redstart_cli import cli, testing
 
 REPO = Path(__file__).resolve().parents[3]
 COMMANDS = {
-    "lint": [["test", "overlay"]],
+    "lint": [["docs"], ["test", "overlay"]],
     "nightly": [["build"], ["test"], ["source", "--check", "archive"]],
 }
 
