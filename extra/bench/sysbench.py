@@ -1,14 +1,50 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""sysbench: its command line, and what it reports."""
+"""sysbench: its tables, its command line, and what it reports."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
+from bench import tools
+from bench.datadir import FullTables
 from bench.errors import BenchError
 from bench.server import Server
 
 _INTERVAL = re.compile(r"^\[ (\d+)s \] .*?tps: ([\d.]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SysbenchTables(FullTables):
+    """Recipe for sysbench's own tables of so many rows each; whoever derives from it says how much space they take."""
+
+    rows: int
+
+    prefix: ClassVar[str]
+    tables: ClassVar[int]
+
+    @property
+    def key(self) -> str:
+        """Name of the folder."""
+        return f"{self.prefix}-{self.tables}x{self.rows}r"
+
+    @property
+    def what(self) -> str:
+        """Size in words."""
+        return f"{self.tables} sysbench tables of {self.rows:,} rows"
+
+    @property
+    def steps(self) -> int:
+        """One for all."""
+        return 1
+
+    def fill(self, server: Server, progress: Callable[[int], None]) -> None:
+        """Lets sysbench make its tables."""
+        server.query("CREATE DATABASE sbtest")
+        tools.run([*command(server, "oltp_read_only", self.tables, self.rows, self.tables), "prepare"])
+        progress(1)
 
 
 def command(server: Server, script: str, tables: int, rows: int, threads: int, *more: str) -> list[str]:

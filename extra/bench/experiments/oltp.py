@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import starts, sysbench, tools
 from bench.context import Context
-from bench.datadir import DataDir, FullTables
+from bench.datadir import DataDir
 from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
@@ -25,36 +24,16 @@ MODES = {
 
 
 @dataclass(frozen=True)
-class Oltp(FullTables):
-    """Recipe for sysbench's own tables."""
+class Oltp(sysbench.SysbenchTables):
+    """Recipe for the tables."""
 
-    rows: int
-
-    @property
-    def key(self) -> str:
-        """Name of the folder."""
-        return f"oltp-{TABLES}x{self.rows}r"
-
-    @property
-    def what(self) -> str:
-        """Size in words."""
-        return f"{TABLES} sysbench tables of {self.rows:,} rows"
-
-    @property
-    def steps(self) -> int:
-        """One for all."""
-        return 1
+    prefix = "oltp"
+    tables = TABLES
 
     @property
     def peak_bytes(self) -> int:
         """About 230 bytes a row, a copy, and the logs."""
         return (2 << 30) + TABLES * self.rows * 600
-
-    def fill(self, server: Server, progress: Callable[[int], None]) -> None:
-        """Lets sysbench make its tables."""
-        server.query("CREATE DATABASE sbtest")
-        tools.run([*sysbench.command(server, "oltp_read_only", TABLES, self.rows, TABLES), "prepare"])
-        progress(1)
 
 
 @dataclass(frozen=True)

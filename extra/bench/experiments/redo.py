@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bench import logs, starts, sysbench, tools
 from bench.context import Context
-from bench.datadir import DataDir, FullTables, make_state
+from bench.datadir import DataDir, make_state
 from bench.errors import BenchError, Unavailable
 from bench.results import Run
 from bench.server import Server
@@ -70,37 +70,18 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Redo(FullTables):
-    """Recipe for sysbench's tables; `redo_mib` is the most that a crash will leave."""
+class Redo(sysbench.SysbenchTables):
+    """Recipe for the tables; `redo_mib` is the most that a crash will leave."""
 
-    rows: int
     redo_mib: int
 
-    @property
-    def key(self) -> str:
-        """Name of the folder."""
-        return f"redo-{TABLES}x{self.rows}r"
-
-    @property
-    def what(self) -> str:
-        """Size in words."""
-        return f"{TABLES} sysbench tables of {self.rows:,} rows"
-
-    @property
-    def steps(self) -> int:
-        """One for all."""
-        return 1
+    prefix = "redo"
+    tables = TABLES
 
     @property
     def peak_bytes(self) -> int:
         """About 250 bytes a row, in work and two states; redo, a binary log and undo in work and one state; the rest."""
         return (2 * 2 * self.redo_mib + 1024) * MIB + TABLES * self.rows * 750
-
-    def fill(self, server: Server, progress: Callable[[int], None]) -> None:
-        """Lets sysbench make its tables."""
-        server.query("CREATE DATABASE sbtest")
-        tools.run([*sysbench.command(server, SCRIPT, TABLES, self.rows, TABLES), "prepare"])
-        progress(1)
 
     def crash(self, options: Options) -> Callable[[Server], None]:
         """What a server does before it ends: it is killed under load."""
