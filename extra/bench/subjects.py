@@ -33,6 +33,7 @@ ON_THE_FLY = "innodb_ddl_merge_on_the_fly"
 DROP_CACHE = "innodb_ddl_merge_drop_cache"
 PROGRESS = "innodb_startup_progress_interval"
 BINLOG_SCAN = "binlog_startup_scan"
+REDO = "innodb_redo_recovery"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -46,6 +47,7 @@ STOCK_VALUES = {
     DROP_CACHE: "ON",
     PROGRESS: "0",
     BINLOG_SCAN: "EVENTS",
+    REDO: "STOCK",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
@@ -210,7 +212,7 @@ DDL_SUBJECTS = (
 BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults")
 """Subjects of the experiment on the last binary log. MariaDB's has another format."""
 
-REDO_SUBJECTS = ("stock", "off", "defaults", "mariadb")
+REDO_SUBJECTS = ("stock", "off", "redo", "defaults", "mariadb")
 """Subjects of the experiment on redo."""
 
 OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "mariadb")
@@ -245,6 +247,7 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
         "map": ({MAP: "ON"}, "tablespace map on"),
         "undo-read-ahead": ({UNDO: _default(binary, UNDO)}, "undo read-ahead on"),
         "binlog-scan": ({BINLOG_SCAN: "TRANSACTIONS"}, "last binary log read from transaction to transaction"),
+        "redo": ({REDO: "PARALLEL"}, "redo read ahead and parsed without building indexes"),
         "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),
         "merge-on-the-fly": ({ON_THE_FLY: "ON"}, "last merge not written out"),
         "merge-keep-cache": ({DROP_CACHE: "OFF"}, "sort files stay in the page cache"),

@@ -1,0 +1,282 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file mtr/mtr0index.cc
+Index objects for redo records, kept as long as recovery goes on.
+
+Why. A redo record of an index page begins with a description of the index: the
+lengths of its fields, and which of them are nullable or belong to other
+versions of the row. To parse the record, and again to apply it, a table object
+and an index object are built from that, and freed. That takes about half of the
+time in which redo is parsed, while the log has a few different descriptions,
+each of them thousands of times.
+
+How. Each thread has a table of descriptions and their objects. Equal bytes make
+equal objects, of whatever tablespace the page is. A description says itself
+where it ends, so a stored one that the log goes on with is the one that stands
+there. The place in the table follows from its fixed part: what is known of the
+columns of other versions is left out, since that part has no length of its own.
+Another description for the same place replaces the first.
+
+Who uses an object has got it from the table of his own thread, and gives it
+back before he asks for the next one, so nothing is replaced in use. Objects
+belong to the table until the Keeper ends, which is when no redo is left; a
+thread that comes back to the table of a former Keeper sees by a number that it
+is gone. */
+
+#include "mtr0index.h"
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "dict0mem.h"
+#include "mach0data.h"
+#include "mtr0log.h"
+#include "ut0crc32.h"
+#include "ut0new.h"
+
+namespace mtr_index {
+
+namespace {
+
+/** Descriptions for which a thread keeps objects. An object of an index with
+ten fields takes some 3 KiB. */
+constexpr size_t N_SLOTS = 128;
+
+/** Find out by how many bytes a description is looked for.
+@param[in]  ptr      start of the description
+@param[in]  end_ptr  end of the log buffer
+@return its length without columns of other versions; 0 if it is not there as a
+whole, or is of another format */
+size_t get_n_key_bytes(const byte *ptr, const byte *end_ptr) {
+  const size_t n_bytes = end_ptr - ptr;
+
+  if (n_bytes < 2 || ptr[0] != INDEX_LOG_VERSION_CURRENT) {
+    return 0;
+  }
+
+  const auto flag = ptr[1];
+  size_t n_key_bytes = 2;
+
+  if (IS_COMPACT(flag)) {
+    /* Number of fields, of unique ones, and of those before the first instant
+    ADD COLUMN if there was one; then each field. */
+    n_key_bytes += IS_INSTANT(flag) ? 6 : 4;
+    if (n_bytes < n_key_bytes) {
+      return 0;
+    }
+    n_key_bytes += 2 * size_t{mach_read_from_2(ptr + 2)};
+  } else if (IS_VERSIONED(flag)) {
+    n_key_bytes += 2;
+  }
+
+  return n_key_bytes <= n_bytes ? n_key_bytes : 0;
+}
+
+/** Free an object as it is freed where it is not kept. */
+void free_index(dict_index_t *index) {
+  const auto table = index->table;
+
+  dict_mem_index_free(index);
+  dict_mem_table_free(table);
+}
+
+/** Descriptions and their objects, for one thread. */
+class Table {
+ public:
+  Table() = default;
+  ~Table() {
+    for (auto &slot : m_slots) {
+      slot.clear();
+    }
+  }
+
+  Table(const Table &) = delete;
+  Table &operator=(const Table &) = delete;
+
+  /** Look for an object.
+  @param[in]  ptr          start of the description
+  @param[in]  end_ptr      end of the log buffer
+  @param[in]  n_key_bytes  what get_n_key_bytes() returned
+  @param[out] n_bytes      length of the description, if it was found
+  @return object, or nullptr */
+  dict_index_t *find(const byte *ptr, const byte *end_ptr, size_t n_key_bytes,
+                     size_t *n_bytes) {
+    const auto &slot = get_slot(ptr, n_key_bytes);
+
+    *n_bytes = slot.bytes.size();
+
+    if (*n_bytes == 0 || *n_bytes > static_cast<size_t>(end_ptr - ptr) ||
+        memcmp(slot.bytes.data(), ptr, *n_bytes) != 0) {
+      return nullptr;
+    }
+
+    m_last = slot.index;
+    return m_last;
+  }
+
+  /** Keep an object.
+  @param[in]  ptr          start of its description
+  @param[in]  n_key_bytes  what get_n_key_bytes() returned
+  @param[in]  n_bytes      length of the description
+  @param[in]  index        object */
+  void add(const byte *ptr, size_t n_key_bytes, size_t n_bytes,
+           dict_index_t *index) {
+    auto &slot = get_slot(ptr, n_key_bytes);
+
+    slot.clear();
+    slot.bytes.assign(ptr, ptr + n_bytes);
+    slot.index = index;
+    m_last = index;
+  }
+
+  /** @return true if this is the object that was found or added last */
+  bool is_last(const dict_index_t *index) const { return index == m_last; }
+
+ private:
+  /** A description and its object. */
+  struct Slot {
+    /** Description; empty if there is none. */
+    ut::vector<byte> bytes;
+    /** Its object. */
+    dict_index_t *index{nullptr};
+
+    /** Free what is there. */
+    void clear() {
+      if (index != nullptr) {
+        free_index(index);
+        index = nullptr;
+      }
+      bytes.clear();
+    }
+  };
+
+  /** @return where a description belongs */
+  Slot &get_slot(const byte *ptr, size_t n_key_bytes) {
+    return m_slots[ut_crc32(ptr, n_key_bytes) % N_SLOTS];
+  }
+
+  /** All descriptions. */
+  std::array<Slot, N_SLOTS> m_slots;
+  /** Object that was found or added last. */
+  dict_index_t *m_last{nullptr};
+};
+
+/** The tables of all threads. */
+class Tables {
+ public:
+  /** Begin. */
+  void begin() {
+    ut_a(!m_is_on);
+    m_n_made = 0;
+    m_n_found = 0;
+    ++m_generation;
+    m_is_on = true;
+  }
+
+  /** End, and free all objects. */
+  void end() {
+    m_is_on = false;
+    m_tables.clear();
+  }
+
+  /** @return table of this thread, or nullptr if nothing is kept */
+  Table *get() {
+    if (!m_is_on.load(std::memory_order_relaxed)) {
+      return nullptr;
+    }
+
+    thread_local Table *s_table = nullptr;
+    thread_local uint64_t s_generation = 0;
+
+    if (s_generation != m_generation) {
+      std::lock_guard<std::mutex> guard(m_mutex);
+      m_tables.push_back(ut::make_unique<Table>(UT_NEW_THIS_FILE_PSI_KEY));
+      s_table = m_tables.back().get();
+      s_generation = m_generation;
+    }
+
+    return s_table;
+  }
+
+  /** Objects that were made. */
+  std::atomic<size_t> m_n_made{0};
+  /** How many times an object was used again. */
+  std::atomic<size_t> m_n_found{0};
+
+ private:
+  /** True if objects are kept. */
+  std::atomic<bool> m_is_on{false};
+  /** Counts calls of begin(). */
+  std::atomic<uint64_t> m_generation{0};
+  /** Protects m_tables. */
+  std::mutex m_mutex;
+  /** Tables of the threads. */
+  ut::vector<ut::unique_ptr<Table>> m_tables;
+};
+
+/** The tables of all threads. */
+Tables s_tables;
+
+}  // namespace
+
+Keeper::Keeper(bool is_on) {
+  if (is_on) {
+    s_tables.begin();
+  }
+}
+
+Keeper::~Keeper() { s_tables.end(); }
+
+size_t Keeper::n_made() { return s_tables.m_n_made; }
+
+size_t Keeper::n_found() { return s_tables.m_n_found; }
+
+Lookup::Lookup(const byte *&ptr, const byte *end_ptr, dict_index_t **index)
+    : m_ptr(ptr), m_start(ptr), m_index(index) {
+  const auto table = s_tables.get();
+
+  if (table == nullptr) {
+    return;
+  }
+
+  m_n_key_bytes = get_n_key_bytes(ptr, end_ptr);
+
+  if (m_n_key_bytes == 0) {
+    return;
+  }
+
+  size_t n_bytes;
+
+  if (const auto kept = table->find(ptr, end_ptr, m_n_key_bytes, &n_bytes)) {
+    *m_index = kept;
+    m_ptr += n_bytes;
+    m_found = true;
+    s_tables.m_n_found.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+Lookup::~Lookup() {
+  if (m_found || m_n_key_bytes == 0 || m_ptr == nullptr) {
+    return;
+  }
+
+  s_tables.get()->add(m_start, m_n_key_bytes, m_ptr - m_start, *m_index);
+  s_tables.m_n_made.fetch_add(1, std::memory_order_relaxed);
+}
+
+void release(dict_index_t *&index) {
+  const auto table = s_tables.get();
+
+  if (table != nullptr && index != nullptr && table->is_last(index)) {
+    index = nullptr;
+  }
+}
+
+}  // namespace mtr_index
