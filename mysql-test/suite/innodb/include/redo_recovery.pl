@@ -25,7 +25,7 @@ use warnings;
 use File::Path qw(rmtree);
 
 # A recovery that changes fewer pages than that shows nothing.
-my $n_least_pages = 1000;
+my $n_least_pages = 500;
 
 my $log = "$ENV{MYSQL_TMP_DIR}/tablespace_check.err";
 
@@ -70,7 +70,7 @@ sub make_crash {
            $tables{$name};
          SET SESSION cte_max_recursion_depth = 1000000;
          INSERT INTO $name WITH RECURSIVE n (i) AS
-           (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+           (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
            SELECT 3 * i, SHA2(i, 512), LEFT(SHA2(i, 256), 12), i FROM n");
   }
   sql('SET GLOBAL innodb_fast_shutdown = 0');
@@ -87,7 +87,7 @@ sub make_crash {
     }
     sql("UPDATE $name SET b = CONCAT(b, REPEAT('x', a % 90)), d = d + 1
            WHERE a % 4 = 0;
-         DELETE FROM $name WHERE a % 11 = 0 OR a BETWEEN 9000 AND 10500;
+         DELETE FROM $name WHERE a % 11 = 0 OR a BETWEEN 4500 AND 5200;
          INSERT INTO $name (a, b, c, d)
            SELECT a + 1, REVERSE(b), c, -d FROM $name WHERE a % 3 = 0;
          UPDATE $name SET c = UPPER(c) WHERE a % 7 = 0;
