@@ -41,6 +41,8 @@ class Reading {
   /** Constructor.
   @param[in]  log  redo log */
   explicit Reading(const log_t &log);
+  /** Says what it was good for. */
+  ~Reading();
 
   Reading(const Reading &) = delete;
   Reading &operator=(const Reading &) = delete;

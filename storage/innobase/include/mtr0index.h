@@ -33,10 +33,11 @@ class Keeper {
   Keeper(const Keeper &) = delete;
   Keeper &operator=(const Keeper &) = delete;
 
-  /** @return how many objects were made, by all threads */
+  /** @return how many objects were made, by all threads. Not while others parse
+  or apply records. */
   static size_t n_made();
 
-  /** @return how many times an object was used again, by all threads */
+  /** @return how many times an object was used again, as above */
   static size_t n_found();
 };
 

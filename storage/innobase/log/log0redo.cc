@@ -64,6 +64,14 @@ TYPELIB g_way_typelib = {array_elements(s_way_names) - 1, "redo_recovery",
 Reading::Reading(const log_t &log)
     : m_log(log), m_is_on(is_on()), m_keeper(is_on()) {}
 
+Reading::~Reading() {
+  if (is_on() && m_keeper.n_made() > 0) {
+    ib::info(ER_IB_MSG_383) << "Redo recovery: built " << m_keeper.n_made()
+                            << " objects of indexes, used them again "
+                            << m_keeper.n_found() << " times.";
+  }
+}
+
 void Reading::ahead_of(lsn_t lsn) {
   m_asked_lsn = std::max(m_asked_lsn, lsn);
 

@@ -117,6 +117,7 @@ class Table {
       return nullptr;
     }
 
+    ++m_n_found;
     m_last = slot.index;
     return m_last;
   }
@@ -133,8 +134,15 @@ class Table {
     slot.clear();
     slot.bytes.assign(ptr, ptr + n_bytes);
     slot.index = index;
+    ++m_n_made;
     m_last = index;
   }
+
+  /** @return how many objects were made */
+  size_t n_made() const { return m_n_made; }
+
+  /** @return how many times an object was used again */
+  size_t n_found() const { return m_n_found; }
 
   /** @return true if this is the object that was found or added last */
   bool is_last(const dict_index_t *index) const { return index == m_last; }
@@ -166,6 +174,10 @@ class Table {
   std::array<Slot, N_SLOTS> m_slots;
   /** Object that was found or added last. */
   dict_index_t *m_last{nullptr};
+  /** Objects that were made. */
+  size_t m_n_made{0};
+  /** How many times an object was used again. */
+  size_t m_n_found{0};
 };
 
 /** The tables of all threads. */
@@ -174,8 +186,6 @@ class Tables {
   /** Begin. */
   void begin() {
     ut_a(!m_is_on);
-    m_n_made = 0;
-    m_n_found = 0;
     ++m_generation;
     m_is_on = true;
   }
@@ -205,10 +215,18 @@ class Tables {
     return s_table;
   }
 
-  /** Objects that were made. */
-  std::atomic<size_t> m_n_made{0};
-  /** How many times an object was used again. */
-  std::atomic<size_t> m_n_found{0};
+  /** @return sum of what each table counts
+  @param[in]  count  returns it */
+  size_t sum(size_t (Table::*count)() const) {
+    std::lock_guard<std::mutex> guard(m_mutex);
+    size_t sum = 0;
+
+    for (const auto &table : m_tables) {
+      sum += (*table.*count)();
+    }
+
+    return sum;
+  }
 
  private:
   /** True if objects are kept. */
@@ -234,9 +252,9 @@ Keeper::Keeper(bool is_on) {
 
 Keeper::~Keeper() { s_tables.end(); }
 
-size_t Keeper::n_made() { return s_tables.m_n_made; }
+size_t Keeper::n_made() { return s_tables.sum(&Table::n_made); }
 
-size_t Keeper::n_found() { return s_tables.m_n_found; }
+size_t Keeper::n_found() { return s_tables.sum(&Table::n_found); }
 
 Lookup::Lookup(const byte *&ptr, const byte *end_ptr, dict_index_t **index)
     : m_ptr(ptr), m_start(ptr), m_index(index) {
@@ -258,7 +276,6 @@ Lookup::Lookup(const byte *&ptr, const byte *end_ptr, dict_index_t **index)
     *m_index = kept;
     m_ptr += n_bytes;
     m_found = true;
-    s_tables.m_n_found.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
@@ -268,7 +285,6 @@ Lookup::~Lookup() {
   }
 
   s_tables.get()->add(m_start, m_n_key_bytes, m_ptr - m_start, *m_index);
-  s_tables.m_n_made.fetch_add(1, std::memory_order_relaxed);
 }
 
 void release(dict_index_t *&index) {

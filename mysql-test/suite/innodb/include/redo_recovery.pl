@@ -151,6 +151,10 @@ sub recovered {
   my $n_pages = 0;
   $n_pages += $_ foreach read_file($log) =~ /Applying a batch of (\d+) redo/g;
   die "Redo for $n_pages pages only" if $n_pages < $n_least_pages;
+  my ($n_used) = read_file($log) =~ /used them again (\d+) times/;
+  my $is_parallel = grep(/PARALLEL/, @server_options);
+  die 'Objects of indexes were used again ' . ($n_used // 0) . ' times'
+    if $is_parallel ? ($n_used // 0) < 10000 : defined $n_used;
   return pages('data');
 }
 
