@@ -429,7 +429,7 @@ class Tester:
         mysqld = self._layout.binary(self._preset, "mysqld")
         level = Level("torture")
         if not self._arguments and not stack.missing_programs() and (lacks := stack.missing_devices()):
-            arguments += ["--kinds", "kill"]
+            arguments += ["--kinds", "kill,redo"]
             level.skips.append(Skip("power", f"no power cuts without {'; '.join(lacks)}"))
         say("torture")
         code = run_module(

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from redstart_cli.console import RedstartError, say
-from torture import stack
+from torture import redo, stack
 from torture.life import Rig
 from torture.oracle import Verdict, read_journal
 from torture.power import check_place
@@ -24,6 +24,8 @@ def show_again(rig: Rig, folder: Path) -> bool:
         raise RedstartError(f"{folder} holds no kept failure: {problem}") from problem
     if case["wrong"] and not case["lost"] and all(text.startswith(REPLICA) for text in case["wrong"]):
         raise RedstartError(f"a replica cannot be asked again; what it held is in {folder / 'replica'}")
+    if case["kind"] == "redo":
+        return redo.again(rig, folder, case)
     histories = read_journal(folder / "journal")
     home = rig.work / "again"
     home.mkdir()

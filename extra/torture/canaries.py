@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from redstart_cli.console import say
-from torture import preload, tamper
+from torture import preload, redo, tamper
 from torture.kill import KillLife
 from torture.life import Counts, Rig
 from torture.power import PowerLife
@@ -66,7 +66,8 @@ CANARIES = (
 
 def names(rig: Rig, kinds: Sequence[str]) -> list[str]:
     """The canaries of a run with these kinds of crash."""
-    return [*tamper.names(bool(rig.innochecksum)), *(canary.name for canary in of_run(rig, kinds))]
+    of_redo = redo.CANARIES if "redo" in kinds else ()
+    return [*tamper.names(bool(rig.innochecksum)), *(canary.name for canary in of_run(rig, kinds)), *of_redo]
 
 
 def of_run(rig: Rig, kinds: Sequence[str]) -> list[Canary]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from bench import latency
 from bench.errors import BenchError
@@ -23,22 +24,25 @@ from redstart_cli.console import RedstartError, duration, error, say, warn
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import this_layout
 from redstart_cli.locks import exclusive
-from torture import canaries, stack, subjects, tamper
+from torture import canaries, redo, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
 from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_scan
 from torture.power import PowerLife
+from torture.redo import RedoLife
 from torture.sites import SITES, SitesLife
 
-KINDS = ("kill", "power", "fault", "sites")
-# Without --kinds.
-USUAL_KINDS = ("kill", "power")
-_LIVES: dict[str, Callable[[Rig, int], KillLife | PowerLife | FaultLife | SitesLife]] = {
+KINDS = ("kill", "power", "fault", "sites", "redo")
+# Without --kinds; those that are about this build need `--subject ours`.
+USUAL_KINDS = ("kill", "power", "redo")
+OWN_KINDS = ("sites", "redo")
+_LIVES: dict[str, Callable[[Rig, int], KillLife | PowerLife | FaultLife | SitesLife | RedoLife]] = {
     "kill": KillLife,
     "power": PowerLife,
     "fault": FaultLife,
     "sites": SitesLife,
+    "redo": RedoLife,
 }
 WORK_BYTES = 6_000_000_000
 # A life may take so long, even if the time is up.
@@ -56,6 +60,10 @@ MANY_LOADS = 30
 # Of so many starts after a kind of crash, the share that must have left something out in the recovery.
 SCAN_SHARES = {"kill": (40, 0.02), "power": (60, 0.02)}
 MANY_TURNS = 80
+# With so many starts with innodb_redo_recovery=PARALLEL some must have had redo of index pages.
+MANY_REDO_STARTS = 10
+# Of so many crashes most must have left redo, and kills must have met recoveries.
+MANY_IMAGES = 20
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
 # Of so many replicas at least one must have been compared, although MySQL lets each of them be excused.
@@ -64,6 +72,8 @@ MANY_UNCOMPARED = 4
 
 def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(value.split(",")))
+    if context.get_parameter_source("kinds") == ParameterSource.DEFAULT and context.params["subject"] != "ours":
+        names = tuple(name for name in names if name not in OWN_KINDS)
     unknown = [name for name in names if name not in KINDS]
     if unknown:
         raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(KINDS)}")
@@ -76,7 +86,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--kinds", callback=_kinds, default=",".join(USUAL_KINDS), show_default=True,
               help=f"Kinds of crash: {', '.join(KINDS)}.")  # fmt: skip
 @click.option(
-    "--subject", type=click.Choice(subjects.SUBJECTS), default="ours", show_default=True,
+    "--subject", type=click.Choice(subjects.SUBJECTS), default="ours", show_default=True, is_eager=True,
     help="ours: this build, with off and stock in turns; off: with all variables at MySQL's values; stock: Debian's.",
 )  # fmt: skip
 @click.option("--canaries/--no-canaries", "wants_canaries", default=True, show_default=True,
@@ -120,8 +130,8 @@ def main(
                 sys.exit(1)
             return
         check_space([Need(work, WORK_BYTES, "disks and data directories")])
-        if "sites" in kinds and subject != "ours":
-            raise RedstartError("the sites are those of this build: --kinds sites needs --subject ours")
+        if subject != "ours" and (own := [kind for kind in kinds if kind in OWN_KINDS]):
+            raise RedstartError(f"{', '.join(own)} is about this build: --kinds {own[0]} needs --subject ours")
         able = _able(kinds)
         if not able:
             sys.exit(1)
@@ -211,6 +221,8 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
         found |= tamper.OracleLife(rig, seed).run()
         for number, canary in enumerate(canaries.of_run(rig, kinds)):
             found[canary.name] = canaries.is_found(canary, rig, seed + number)
+        for name in redo.CANARIES if "redo" in kinds else ():
+            found[name] = redo.is_found(name, rig, seed)
     end = time.monotonic() + 60 * minutes
     seeds = random.Random(seed)
     spent = dict.fromkeys(kinds, 0.0)
@@ -256,10 +268,24 @@ def _details(counts: Counts) -> str:
         f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)};"
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
+        f" innodb_redo_recovery=PARALLEL in {_by_kind(counts.redo_used, counts.redo_starts)};"
+        f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} disks on which stock does not start either;"
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
+    )
+
+
+def _redo(counts: Counts) -> str:
+    recoveries = ", ".join(f"{name} {number}" for name, number in sorted(counts.recoveries.items())) or "none"
+    stuck = ", ".join(f"{name} {number}" for name, number in sorted(counts.stuck.items())) or "none"
+    return (
+        f"redo: {counts.images} crashes ({counts.without_redo} with little redo, {counts.unrecovered} that stock does not"
+        f" recover), recoveries compared: {recoveries}; {counts.recoveries_parallel} with PARALLEL in use,"
+        f" {counts.batches} batches, {counts.kills_in_recovery} kills while redo was applied,"
+        f" {counts.pages_recovered} pages recovered, {counts.pages_compared} compared, {counts.pages_left_out} left out;"
+        f" shutdowns without an end: {stuck}"
     )
 
 
@@ -305,8 +331,37 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "undo": dict(counts.undo),
         "undo_barred": counts.undo_barred,
         "undo_left": counts.undo_left,
+        "redo_starts": {kind: number for kind, number in counts.redo_starts.items() if kind},
+        "redo_used": {kind: number for kind, number in counts.redo_used.items() if kind and number},
+        "images": counts.images,
+        "without_redo": counts.without_redo,
+        "unrecovered": counts.unrecovered,
+        "recoveries": dict(counts.recoveries),
+        "recoveries_parallel": counts.recoveries_parallel,
+        "batches": counts.batches,
+        "stuck": dict(counts.stuck),
+        "kills_in_recovery": counts.kills_in_recovery,
+        "pages_recovered": counts.pages_recovered,
+        "pages_compared": counts.pages_compared,
+        "pages_left_out": counts.pages_left_out,
         "found": counts.found,
     }
+
+
+def _judge_redo(rig: Rig) -> list[str]:
+    """What the recoveries that were compared have left open."""
+    counts = rig.counts
+    problems = []
+    if not counts.recoveries["ours"] or not counts.pages_compared or not counts.pages_recovered:
+        problems.append(f"no recovery was compared after {counts.images} crashes")
+    if 2 * counts.recoveries_parallel < counts.recoveries["ours"]:
+        problems.append(f"{counts.recoveries_parallel} of {counts.recoveries['ours']} recoveries have kept objects of indexes")
+    if counts.images >= MANY_IMAGES:
+        if 2 * (counts.without_redo + counts.unrecovered) > counts.images:
+            problems.append(f"{counts.without_redo + counts.unrecovered} of {counts.images} crashes had nothing to recover")
+        if 4 * counts.kills_in_recovery < counts.recoveries.total():
+            problems.append(f"{counts.kills_in_recovery} kills while redo was applied, in {counts.recoveries.total()} recoveries")
+    return problems
 
 
 def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bool) -> list[str]:
@@ -331,13 +386,18 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append(f"no fault has happened at: {'; '.join(silent)}")
     if not kinds or not counts.acknowledged:
         problems.append("no commit was acknowledged")
-    problems += [f"{kind}: no commit was checked" for kind in kinds if not counts.checked_in[kind]]
+    problems += [f"{kind}: no commit was checked" for kind in kinds if kind != "redo" and not counts.checked_in[kind]]
+    if "redo" in kinds:
+        problems += _judge_redo(rig)
+    starts = _crashes(counts.redo_starts)
+    if starts >= MANY_REDO_STARTS and not _crashes(counts.redo_used):
+        problems.append(f"none of {starts} starts with innodb_redo_recovery=PARALLEL has used it")
     disks = counts.power_cuts + counts.unmountable
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")
     if disks >= MANY_DISKS and 100 * counts.unrepaired > MAX_UNREPAIRED_PERCENT * disks + 100:
         problems.append(f"on {counts.unrepaired} of {disks} disks stock did not start either")
-    if rig.innochecksum and not counts.pages_checked:
+    if rig.innochecksum and set(kinds) - {"redo"} and not counts.pages_checked:
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")

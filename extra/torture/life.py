@@ -86,6 +86,24 @@ class Counts:
     # left something out, in the recovery, too.
     scan_starts: Counter[str] = field(default_factory=Counter)
     scan_used: Counter[str] = field(default_factory=Counter)
+    # The same for innodb_redo_recovery=PARALLEL, without the recoveries of kind redo.
+    redo_starts: Counter[str] = field(default_factory=Counter)
+    redo_used: Counter[str] = field(default_factory=Counter)
+    # Of kind redo: crashes, those that stock did not recover, and those with little redo.
+    images: int = 0
+    unrecovered: int = 0
+    without_redo: int = 0
+    # Recoveries that were compared, by server; their batches, and those that kept the objects of indexes.
+    recoveries: Counter[str] = field(default_factory=Counter)
+    batches: int = 0
+    recoveries_parallel: int = 0
+    kills_in_recovery: int = 0
+    # Shutdowns after a recovery that had no end, by server.
+    stuck: Counter[str] = field(default_factory=Counter)
+    # Pages that redo has changed, in stock's recoveries; pages that were compared, and those of servers' own writes.
+    pages_recovered: int = 0
+    pages_compared: int = 0
+    pages_left_out: int = 0
     # Loads, and those that made no undo tablespace because of a file that a crash has left.
     loads: int = 0
     undo_barred: int = 0
@@ -123,6 +141,9 @@ class Counts:
         if server.has_map:
             self.map_starts += 1
             self.map_used += server.files_trusted() > 0
+        if server.has_redo:
+            self.redo_starts[server.place.crash] += 1
+            self.redo_used[server.place.crash] += server.redo_reused()
         if server.has_scan:
             self.scan_starts[server.place.crash] += 1
             self.scan_used[server.place.crash] += server.passes_skipped() > 1

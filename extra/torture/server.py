@@ -32,6 +32,10 @@ MAP_ON, MAP_OFF = "--loose-innodb-tablespace-map=ON", "--loose-innodb-tablespace
 SCAN_SHARE = 1 / 2
 LARGE_LOG_SHARE = 2 / 3
 SCAN_ON, SCAN_OFF = "--loose-binlog-startup-scan=TRANSACTIONS", "--loose-binlog-startup-scan=EVENTS"
+# Lives whose recoveries have it; see docs/redo-recovery.md.
+REDO_SHARE = 1 / 2
+REDO_ON, REDO_OFF = "--loose-innodb-redo-recovery=PARALLEL", "--loose-innodb-redo-recovery=STOCK"
+_REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
 _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
 MAX_LOG_BYTES = 8 << 20
@@ -84,6 +88,7 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         # MySQL does not know it, and `off` turns it off.
         MAP_ON if r.random() < MAP_SHARE else MAP_OFF,
         *_scan_options(r),
+        REDO_ON if r.random() < REDO_SHARE else REDO_OFF,
     ]
 
 
@@ -153,11 +158,11 @@ class Server:
         """What it has said of errors, or its last lines."""
         if not self.place.log.exists():
             return "no error log"
-        lines = self._log().splitlines()
+        lines = self.said().splitlines()
         wanted = [line for line in lines if "[ERROR]" in line or "Assertion" in line] or lines
         return " | ".join(wanted[-LOG_LINES_SHOWN:])
 
-    def _log(self) -> str:
+    def said(self) -> str:
         """What this run has written to the error log."""
         if not self.place.log.exists():
             return ""
@@ -172,7 +177,7 @@ class Server:
 
     def files_trusted(self) -> int:
         """Files whose headers were not read, on the word of the map."""
-        found = _TRUSTED.search(self._log())
+        found = _TRUSTED.search(self.said())
         return int(found[1]) if found else 0
 
     @property
@@ -182,20 +187,29 @@ class Server:
 
     def passes_skipped(self) -> int:
         """In how many passes over the file it has done so: two after a crash, the first for the recovery."""
-        return len(_SKIPPED.findall(self._log()))
+        return len(_SKIPPED.findall(self.said()))
+
+    @property
+    def has_redo(self) -> bool:
+        """Whether it recovers with innodb_redo_recovery=PARALLEL."""
+        return self.binary.name == "ours" and REDO_ON in self.place.options
+
+    def redo_reused(self) -> bool:
+        """Whether it has recovered index pages that way."""
+        return bool(_REUSED.search(self.said()))
 
     def terminate(self) -> None:
         """Begin a clean shutdown."""
         self.process.send_signal(signal.SIGTERM)
 
-    def stop(self) -> str:
+    def stop(self, timeout_sec: float = STOP_TIMEOUT_SEC) -> str:
         """A clean shutdown; empty, or what was wrong with it."""
         self.terminate()
         try:
-            self.process.wait(STOP_TIMEOUT_SEC)
+            self.process.wait(timeout_sec)
         except subprocess.TimeoutExpired:
             self.kill()
-            return f"{self.binary.name} did not stop within {STOP_TIMEOUT_SEC} s: {self.errors()}"
+            return f"{self.binary.name} did not stop within {timeout_sec} s: {self.errors()}"
         finally:
             self._sockets.cleanup()
         if self.process.returncode != 0:

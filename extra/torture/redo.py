@@ -1,0 +1,327 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Redo: the pages that a recovery leaves, against those that the stock server leaves of the same crash.
+
+A server is killed under load. Copies of what it leaves are recovered without rollback and purge, once by the stock
+server, then by this build, which may be killed in between, and stopped cleanly. Each page that redo has made must be
+the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+import re
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.errors import BenchError
+from differential.server import Binary
+from redstart_cli.console import say
+from torture import pages
+from torture.life import Clients, Counts, Rig, case_of, opening
+from torture.oracle import NEVER, Verdict
+from torture.redolog import RedoLog
+from torture.server import REDO_ON, Place, Server, random_options
+
+# Recoveries of this build for each crash.
+RECOVERIES = 3
+KILLS = (0, 1, 1, 2, 3, 5)
+MAX_LOAD_SEC = 3.0
+# Redo of fewer pages shows nothing.
+LEAST_PAGES = 20
+POOLS_MIB = (5, 5, 6, 8, 16, 64, 128)
+# Later than in a second after it has begun few recoveries go on.
+MAX_RECOVERY_SEC = 1.0
+BEGIN_TIMEOUT_SEC = 30.0
+# MySQL's shutdown has no end at times if nothing is purged: it waits for pages that it does not write. It is killed,
+# and what it leaves recovered once more.
+STOPS, STOP_TIMEOUT_SEC = 3, 20.0
+# Neither rollback nor purge; a shutdown writes all pages.
+_RECOVERY = ("--innodb-force-recovery=3", "--innodb-fast-shutdown=1")
+# Mostly, what was written last is in the redo log alone.
+_LAZY = ("--innodb-redo-log-capacity=64M", "--innodb-buffer-pool-size=128M", "--innodb-max-dirty-pages-pct=90",
+         "--innodb-max-dirty-pages-pct-lwm=0", "--innodb-adaptive-flushing=OFF", "--innodb-idle-flush-pct=0")  # fmt: skip
+LAZY_SHARE = 0.7
+# Servers write into these at each start.
+_OF_SERVERS = re.compile(r"(mysql\.ibd|ibdata1|undo_\d+|.*\.ibu|sys/.*)")
+_FLUSH_LSN = slice(26, 34)
+_LSN_AT = 16
+_SCANNED = re.compile(r"Doing recovery: scanned up to log sequence number (\d+)")
+_BATCH = re.compile(r"Applying a batch of (\d+) redo")
+_REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again (\d+) times")
+_BEGUN, _ENDED = "Applying a batch of", "InnoDB initialization has ended"
+# Bytes of rows that the canary changes in the redo of one image; some of them are freed later, or overwritten.
+CHANGED_ROWS = 40
+CANARY_IMAGES = 6
+MOST_LEFT_OUT = 0.2
+SHOWN = 8
+
+Pages = dict[tuple[str, int], tuple[int, bytes]]
+
+
+def read_pages(data: Path) -> Pages:
+    """LSN and digest of each page of the tablespaces of a data directory that no server uses.
+
+    The place in ibdata1 where a shutdown says how far it came is left out; its page's checksum does so, too.
+    """
+    found: Pages = {}
+    paths = [*data.rglob("*.ibd"), *data.glob("*.ibu"), *data.glob("undo_00?"), data / "ibdata1"]
+    for path in paths:
+        name = str(path.relative_to(data))
+        if name.startswith("#innodb_temp"):
+            continue
+        n_bytes = pages.bytes_of(path)
+        with path.open("rb") as file:
+            number = 0
+            while page := file.read(n_bytes):
+                if name == "ibdata1" and number == 0:
+                    page = page[: _FLUSH_LSN.start] + bytes(8) + page[_FLUSH_LSN.stop :]
+                lsn = struct.unpack_from(">Q", page, _LSN_AT)[0]
+                found[name, number] = (lsn, hashlib.blake2b(page, digest_size=16).digest())
+                number += 1
+    return found
+
+
+@dataclass
+class Comparison:
+    """Pages of two recoveries of one crash."""
+
+    compared: int
+    # Written after the recovery, by the servers themselves.
+    left_out: int
+    different: list[str]
+
+
+def compare(one: Pages, other: Pages, end: int) -> Comparison:
+    """Which pages differ, of those that were not changed after `end`, the LSN up to which there was redo.
+
+    What servers change themselves they change in their own tablespaces; in others a later page is a difference.
+    """
+    different, left_out = [], 0
+    both = one.keys() | other.keys()
+    for key in sorted(both):
+        left, right = one.get(key), other.get(key)
+        if _OF_SERVERS.fullmatch(key[0]) and any(page and page[0] > end for page in (left, right)):
+            left_out += 1
+        elif left is None or right is None:
+            different.append(f"{key[0]}:{key[1]} is {'missing' if right is None else 'too many'}")
+        elif left != right:
+            different.append(f"{key[0]}:{key[1]} differs, LSN {left[0]} and {right[0]}")
+    return Comparison(len(both) - left_out, left_out, different)
+
+
+@dataclass
+class Image:
+    """What a crash left, and what the stock server makes of it."""
+
+    crashed: Path
+    page_kib: int
+    options: list[str]
+    expected: Pages
+    # There is no redo behind it.
+    end: int
+    recovered: int
+
+
+class RedoLife:
+    """One crash, and recoveries of it."""
+
+    def __init__(self, rig: Rig, seed: int, tamper: Callable[[Path, random.Random], bool] | None = None) -> None:
+        """With `tamper` the subject is given something else to recover; it returns whether it could."""
+        self._rig, self._seed, self._tamper = rig, seed, tamper
+        self._r = random.Random(seed)
+        self._home = rig.work / "redo"
+        self._verdict = Verdict()
+        self.has_differed = False
+
+    def run(self, end: float) -> bool:
+        """Make a crash and recover it, the first time without regard to `end`; True if nothing was found."""
+        shutil.rmtree(self._home, ignore_errors=True)
+        self._home.mkdir(parents=True)
+        image = self._make()
+        if image is not None:
+            for number in range(1 if self._tamper else RECOVERIES):
+                if not self._verdict.is_clean or (number and time.monotonic() > end):
+                    break
+                self._compare(image)
+        counts = self._rig.counts
+        counts.take("redo", self._verdict)
+        counts.cycles += image is not None
+        return self._verdict.is_clean
+
+    def _place(self, name: str, options: list[str]) -> Place:
+        return Place(self._home / name, self._home / f"{name}.log", [*options, "--skip-log-bin"], self._rig.environment)
+
+    def _make(self) -> Image | None:
+        """None if there was nothing to recover, or the stock server does not recover it."""
+        rig, r = self._rig, self._r
+        page_kib = rig.draw_page(r)
+        options = [*random_options(r, rig.has_keyring and not rig.is_canary, page_kib)]
+        lazy = list(_LAZY) if r.random() < LAZY_SHARE or rig.is_canary else []
+        place = self._place("crashed", [*options, *lazy])
+        shutil.copytree(rig.base(page_kib), place.data)
+        self._load(place, page_kib)
+        before = read_pages(place.data)
+        counts = rig.counts
+        counts.images += 1
+        stock = self._recover(rig.binaries.get("stock") or rig.binaries["off"], place.data, "expected", options)
+        if stock is None:
+            counts.unrecovered += 1
+            self._verdict.wrong.clear()
+            return None
+        server, expected = stock
+        found = _SCANNED.findall(server.said())
+        if not found:
+            counts.without_redo += 1
+            return None
+        end = int(found[-1])
+        recovered = sum(1 for key, page in expected.items() if page[0] <= end and before.get(key) != page)
+        counts.pages_recovered += recovered
+        if recovered < LEAST_PAGES:
+            counts.without_redo += 1
+            return None
+        return Image(place.data, page_kib, options, expected, end, recovered)
+
+    def _load(self, place: Place, page_kib: int) -> None:
+        """A server under load, which is killed."""
+        rig, r = self._rig, self._r
+        server = Server(rig.binary(r), place)
+        try:
+            if problem := server.wait_ready():
+                raise BenchError(problem)
+            histories, numbers = opening()
+            clients = Clients(rig, server, histories, numbers, self._home / "journal", r, page_kib=page_kib)
+            clients.work(r.uniform(0.3, MAX_LOAD_SEC))
+            server.kill()
+            self._verdict.wrong += clients.stop()
+        finally:
+            server.kill()
+
+    def _recover(
+        self, binary: Binary, crashed: Path, name: str, options: list[str], extra: tuple[str, ...] = (), kills: int = 0
+    ) -> tuple[Server, Pages] | None:
+        """Recover a copy; None if that failed, with why among what is wrong."""
+        place = self._place(name, options)
+        shutil.rmtree(place.data, ignore_errors=True)
+        subprocess.run(["cp", "-a", "--sparse=always", crashed, place.data], check=True)
+        if name == "found" and self._tamper and not self._tamper(place.data, self._r):
+            return None
+        for _ in range(kills):
+            self._kill_in_recovery(Server(binary, place, [*_RECOVERY, *extra, *self._pool(options)]))
+        for _ in range(STOPS):
+            server = Server(binary, place, [*_RECOVERY, *extra, *self._pool(options)])
+            try:
+                problem = server.wait_ready()
+                if problem:
+                    break
+                problem = server.stop(STOP_TIMEOUT_SEC)
+            finally:
+                server.kill()
+            if not problem:
+                break
+            self._rig.counts.stuck[binary.name] += 1
+        if problem:
+            self._verdict.wrong.append(problem)
+            return None
+        return server, read_pages(place.data)
+
+    def _pool(self, options: list[str]) -> list[str]:
+        """Pools of their own, small ones mostly, so that there are several batches."""
+        page_kib = next(int(text.partition("=")[2].rstrip("k")) for text in options if "innodb-page-size" in text)
+        return [f"--innodb-buffer-pool-size={self._r.choice(POOLS_MIB) * max(1, page_kib // pages.PAGE_KIB)}M"]
+
+    def _kill_in_recovery(self, server: Server) -> None:
+        """Kill it some time after it has begun to apply redo."""
+        end = time.monotonic() + BEGIN_TIMEOUT_SEC
+        while _BEGUN not in server.said() and _ENDED not in server.said() and not server.has_died and time.monotonic() < end:
+            time.sleep(0.002)
+        time.sleep(self._r.random() ** 3 * MAX_RECOVERY_SEC)
+        if server.has_died:
+            code = server.process.returncode
+            self._verdict.wrong.append(f"{server.binary.name} ended with {code} in recovery: {server.errors()}")
+        server.kill()
+        said = server.said()
+        self._rig.counts.kills_in_recovery += _BEGUN in said and _ENDED not in said
+
+    def _compare(self, image: Image) -> None:
+        rig, r, counts = self._rig, self._r, self._rig.counts
+        # The others, too: what this build does with MySQL's values must be what MySQL does.
+        name = r.choices(["ours", "off"], [4, 1])[0] if self._tamper is None else "ours"
+        extra = (REDO_ON,) if name == "ours" else ()
+        kills = 0 if self._tamper else r.choice(KILLS)
+        binary = rig.binaries[name]
+        found = self._recover(binary, image.crashed, "found", image.options, extra, kills)
+        if found is not None:
+            server, seen = found
+            counts.recoveries[name] += 1
+            # The last of several may have found little to do.
+            said = server.place.log.read_text(encoding="utf-8", errors="replace")
+            counts.batches += len(_BATCH.findall(said))
+            counts.recoveries_parallel += name == "ours" and sum(int(number) for number in _REUSED.findall(said)) > 0
+            result = compare(image.expected, seen, image.end)
+            counts.pages_compared += result.compared
+            counts.pages_left_out += result.left_out
+            if result.different:
+                self.has_differed = True
+                shown = ", ".join(result.different[:SHOWN])
+                self._verdict.wrong.append(f"{len(result.different)} pages differ from the stock server's: {shown}")
+        if not self._verdict.is_clean:
+            place = self._place("found", image.options)
+            case = case_of(place, binary, NEVER, kind="redo", seed=self._seed, extra=list(extra), end=image.end)
+            files = {part: self._home / part for part in ("crashed", "expected", "found", "found.log", "expected.log")}
+            rig.keep(f"redo-{self._seed}", self._verdict, [], case, files)
+
+
+def _change_rows(data: Path, r: random.Random) -> bool:
+    return RedoLog(data).change_content(r, CHANGED_ROWS) > 0
+
+
+def _move_checkpoint(data: Path, r: random.Random) -> bool:
+    # A server that lacks the beginning mostly dies: it lacks pages that later redo changes.
+    return RedoLog(data).move_checkpoint(r.uniform(0, MOST_LEFT_OUT)) > 0
+
+
+# What is done to a copy of the crash, and whether its pages have to be seen to differ: others may end the server.
+CANARIES: dict[str, tuple[Callable[[Path, random.Random], bool], bool]] = {
+    "redo, bytes of rows are changed": (_change_rows, True),
+    "redo, the checkpoint is moved": (_move_checkpoint, False),
+}
+
+
+def is_found(name: str, rig: Rig, seed: int) -> bool:
+    """Whether the rig notices what is done to a crash that is recovered without fault otherwise."""
+    begin = time.monotonic()
+    tamper, must_differ = CANARIES[name]
+    found = False
+    for number in range(CANARY_IMAGES):
+        life = RedoLife(dataclasses.replace(rig, counts=Counts(), is_canary=True), seed + number, tamper)
+        if not life.run(0) and (life.has_differed or not must_differ):
+            found = True
+            break
+    say(f"  canary {name}: {'found' if found else 'NOT FOUND'} after {time.monotonic() - begin:.0f} s")
+    return found
+
+
+def again(rig: Rig, folder: Path, case: dict[str, Any]) -> bool:
+    """Recover what a crash left once more, without kills; True if the pages are those that the stock server made."""
+    home = rig.work / "again"
+    home.mkdir()
+    place = Place(home / "data", home / "error.log", case["place"]["options"], case["place"]["environment"])
+    subprocess.run(["cp", "-a", "--sparse=always", folder / "crashed", place.data], check=True)
+    server = Server(rig.binaries[case["subject"]], place, [*_RECOVERY, *case["extra"]])
+    try:
+        problem = server.wait_ready() or server.stop()
+    finally:
+        server.kill()
+    different = [problem] if problem else compare(read_pages(folder / "expected"), read_pages(place.data), case["end"]).different
+    for text in different[:SHOWN]:
+        say(f"  {text}")
+    say(f"{len(different)} differences; log: {place.log}")
+    return not different

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Redo log files, as far as the rig has to know them: where redo begins and ends, and how to damage it."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torture.pages import crc32c
+
+BLOCK_BYTES = 512
+# A file begins with four blocks; the second and the last of them name a checkpoint.
+HEADER_BYTES = 4 * BLOCK_BYTES
+_CHECKPOINTS_AT = (BLOCK_BYTES, 3 * BLOCK_BYTES)
+# In the first block and in those of checkpoints.
+_LSN_AT = 8
+# In other blocks: used bytes, with a bit for an encrypted block, and where the first group of records begins.
+_LENGTH_AT, _FIRST_GROUP_AT = 4, 6
+_ENCRYPTED = 0x8000
+_BLOCK_HEADER_BYTES, _CHECKSUM_BYTES = 12, 4
+# What the load writes into rows: SHA-2 as text.
+_CONTENT = re.compile(rb"[0-9a-f]{64}")
+_NAME = re.compile(r"#ib_redo\d+")
+
+
+@dataclass
+class _File:
+    path: Path
+    first_lsn: int
+    content: bytearray
+
+    def right(self, at: int) -> None:
+        """Put the checksum of a block right."""
+        end = at + BLOCK_BYTES - _CHECKSUM_BYTES
+        struct.pack_into(">I", self.content, end, crc32c(self.content[at:end]))
+
+
+class RedoLog:
+    """The redo log of a data directory that no server uses."""
+
+    def __init__(self, data: Path) -> None:
+        """ValueError if there is no checkpoint, or redo is encrypted."""
+        self._files = []
+        for path in (data / "#innodb_redo").iterdir():
+            if _NAME.fullmatch(path.name):
+                content = bytearray(path.read_bytes())
+                self._files.append(_File(path, struct.unpack_from(">Q", content, _LSN_AT)[0], content))
+        self._files.sort(key=lambda file: file.first_lsn)
+        found = [lsn for file in self._files for lsn in self._checkpoints(file)]
+        if not found:
+            raise ValueError(f"no checkpoint in the redo log of {data}")
+        self.checkpoint = max(found)
+
+    @staticmethod
+    def _checkpoints(file: _File) -> Iterator[int]:
+        for at in _CHECKPOINTS_AT:
+            (lsn,) = struct.unpack_from(">Q", file.content, at + _LSN_AT)
+            if file.first_lsn <= lsn < file.first_lsn + len(file.content) - HEADER_BYTES:
+                yield lsn
+
+    def _blocks(self) -> Iterator[tuple[_File, int, int]]:
+        """File, place and LSN of the blocks behind the checkpoint that were written."""
+        number = None
+        for file in self._files:
+            for at in range(HEADER_BYTES, len(file.content), BLOCK_BYTES):
+                lsn = file.first_lsn + at - HEADER_BYTES
+                if lsn <= self.checkpoint:
+                    continue
+                own, length = struct.unpack_from(">IH", file.content, at)
+                if length & _ENCRYPTED:
+                    raise ValueError("the redo is encrypted")
+                if length == 0 or (number is not None and own != number + 1):
+                    return
+                number = own
+                yield file, at, lsn
+                if length < BLOCK_BYTES:
+                    return
+
+    def bytes(self) -> int:
+        """Redo behind the checkpoint, in whole blocks."""
+        return BLOCK_BYTES * sum(1 for _ in self._blocks())
+
+    def change_content(self, r: random.Random, many: int) -> int:
+        """Flip a byte in so many rows that were written; returns in how many."""
+        places = []
+        for file, at, _ in self._blocks():
+            data = file.content[at + _BLOCK_HEADER_BYTES : at + BLOCK_BYTES - _CHECKSUM_BYTES]
+            places += [(file, at + _BLOCK_HEADER_BYTES + found.start() + 32) for found in _CONTENT.finditer(data)]
+        chosen = r.sample(places, min(many, len(places)))
+        for file, at in chosen:
+            file.content[at] ^= 1
+            file.right(at // BLOCK_BYTES * BLOCK_BYTES)
+        self._write()
+        return len(chosen)
+
+    def move_checkpoint(self, share: float) -> int:
+        """Leave this share of the redo, at least one block of it, to a checkpoint that is not true.
+
+        Returns how many bytes recovery does not see then, 0 if there is no other place to begin.
+        """
+        blocks = list(self._blocks())
+        for file, at, lsn in blocks[max(1, int(share * len(blocks))) :]:
+            first = int.from_bytes(file.content[at + _FIRST_GROUP_AT : at + _FIRST_GROUP_AT + 2], "big")
+            if first:
+                header = _CHECKPOINTS_AT[0]
+                struct.pack_into(">Q", file.content, header + _LSN_AT, lsn + first)
+                file.right(header)
+                self._write()
+                return lsn + first - self.checkpoint
+        return 0
+
+    def _write(self) -> None:
+        for file in self._files:
+            file.path.write_bytes(file.content)
