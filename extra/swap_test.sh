@@ -21,6 +21,7 @@ options=(--skip-networking --loose-mysqlx=OFF)
 # What both servers say in any start, with the reason.
 explained=(
   'MY-010068' # the CA certificate that the server made for itself is self-signed
+  "unknown variable 'loose-mysqlx=OFF'" # a build without the X plugin
   'MY-011810' # the pid file lies below a folder that everybody may write (a clone in /tmp)
 )
 
