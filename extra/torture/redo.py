@@ -53,7 +53,10 @@ LAZY_SHARE = 0.7
 _OF_SERVERS = re.compile(r"(mysql\.ibd|ibdata1|undo_\d+|.*\.ibu|sys/.*)")
 _FLUSH_LSN = slice(26, 34)
 _LSN_AT = 16
-_SCANNED = re.compile(r"Doing recovery: scanned up to log sequence number (\d+)")
+_SCANNED = re.compile(r"Doing recovery: scanned up to log sequence number \d+")
+_STARTED = re.compile(r"started; log sequence number (\d+)")
+# Redo of a start itself. It is not known where that begins: what was scanned may end with a part of a mini-transaction.
+OF_START_BYTES = 1000
 _BATCH = re.compile(r"Applying a batch of (\d+) redo")
 _REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again (\d+) times")
 _BEGUN, _ENDED = "Applying a batch of", "InnoDB initialization has ended"
@@ -100,9 +103,10 @@ class Comparison:
 
 
 def compare(one: Pages, other: Pages, end: int) -> Comparison:
-    """Which pages differ, of those that were not changed after `end`, the LSN up to which there was redo.
+    """Which pages differ.
 
-    What servers change themselves they change in their own tablespaces; in others a later page is a difference.
+    What servers change themselves they change in their own tablespaces: those pages are left out whose LSN is behind
+    `end`, where redo of the crash may have ended. In others each page is compared.
     """
     different, left_out = [], 0
     both = one.keys() | other.keys()
@@ -125,7 +129,7 @@ class Image:
     page_kib: int
     options: list[str]
     expected: Pages
-    # There is no redo behind it.
+    # What a start has changed itself is behind it.
     end: int
     recovered: int
 
@@ -177,12 +181,12 @@ class RedoLife:
             self._verdict.wrong.clear()
             return None
         server, expected = stock
-        found = _SCANNED.findall(server.said())
-        if not found:
+        found = _STARTED.search(server.said())
+        if not found or not _SCANNED.search(server.said()):
             counts.without_redo += 1
             return None
-        end = int(found[-1])
-        recovered = sum(1 for key, page in expected.items() if page[0] <= end and before.get(key) != page)
+        end = int(found[1]) - OF_START_BYTES
+        recovered = sum(before.get(key) != page for key, page in expected.items() if page[0] <= end)
         counts.pages_recovered += recovered
         if recovered < LEAST_PAGES:
             counts.without_redo += 1

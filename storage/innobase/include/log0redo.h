@@ -25,7 +25,7 @@ namespace redo_recovery {
 enum class Way : ulong {
   /** As before. */
   STOCK,
-  /** Redo is read ahead, and objects of indexes are kept. */
+  /** Redo is read ahead, objects of indexes are kept, and records packed. */
   PARALLEL
 };
 
@@ -34,6 +34,9 @@ extern ulong g_way;
 
 /** Names of its values. */
 extern TYPELIB g_way_typelib;
+
+/** @return true if innodb_redo_recovery is not STOCK */
+inline bool is_on() { return g_way != static_cast<ulong>(Way::STOCK); }
 
 /** Lives while redo is read from the checkpoint to its end. */
 class Reading {

@@ -20,7 +20,9 @@ decrypted there.
 Beyond the end of redo up to AHEAD bytes are read for nothing, once: where redo
 ends is not known before it was read.
 
-Parsing. mtr0index keeps the objects that describe indexes. */
+Parsing. mtr0index keeps the objects that describe indexes.
+
+Memory. log0pack keeps the records until they are applied. */
 
 #include "log0redo.h"
 
@@ -50,9 +52,6 @@ constexpr lsn_t STEP = 4 * 1024 * 1024;
 
 /** Names of the values of innodb_redo_recovery. */
 const char *s_way_names[] = {"STOCK", "PARALLEL", nullptr};
-
-/** @return true if innodb_redo_recovery is not STOCK */
-bool is_on() { return g_way != static_cast<ulong>(Way::STOCK); }
 
 }  // namespace
 

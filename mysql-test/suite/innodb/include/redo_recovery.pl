@@ -142,6 +142,9 @@ sub differences {
   } sort(keys(%all));
 }
 
+# Batches of the last recovery.
+my $n_batches;
+
 # Recover without rollback and purge.
 sub recovered {
   my (@server_options) = @_;
@@ -155,12 +158,14 @@ sub recovered {
   my $is_parallel = grep(/PARALLEL/, @server_options);
   die 'Objects of indexes were used again ' . ($n_used // 0) . ' times'
     if $is_parallel ? ($n_used // 0) < 10000 : defined $n_used;
+  $n_batches = () = read_file($log) =~ /Applying a batch of/g;
   return pages('data');
 }
 
 sub compare_pages {
   my (@server_options) = @_;
   my $stock    = recovered('--innodb-redo-recovery=STOCK', @server_options);
+  my $n_batches_of_stock = $n_batches;
   my $parallel = recovered('--innodb-redo-recovery=PARALLEL', @server_options);
   my $n_changed = differences(pages('data.crashed'), $stock);
   my @differences = differences($stock, $parallel);
@@ -170,7 +175,8 @@ sub compare_pages {
   } elsif (@differences) {
     print(scalar(@differences) . " pages differ: @differences[0 .. min($#differences, 20)]\n");
   } else {
-    print("The same pages.\n");
+    print("The same pages");
+    print($n_batches < $n_batches_of_stock ? ", in fewer batches.\n" : ".\n");
   }
 }
 

@@ -1,0 +1,139 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file include/log0pack.h
+Redo records that wait to be applied, packed.
+
+log/log0pack.cc has the design. */
+
+#ifndef log0pack_h
+#define log0pack_h
+
+#include <cstddef>
+#include <cstdint>
+
+#include "log0recv.h"
+#include "mem0mem.h"
+#include "univ.i"
+
+namespace redo_recovery {
+
+/** A redo record, as it is parsed. */
+struct Record {
+  /** Its type. */
+  mlog_id_t type;
+  /** Its body, of n_bytes bytes. */
+  const byte *body;
+  /** Length of the body. */
+  size_t n_bytes;
+  /** Where the mini-transaction begins that has written it. */
+  lsn_t start_lsn;
+  /** Where that ends. */
+  lsn_t end_lsn;
+};
+
+/** A page with its redo records. Its rec_list is empty, but for the time in
+which Records goes through them. */
+class Page : public recv_addr_t {
+ public:
+  /** Make one.
+  @param[in,out]  heap     where it is, and its records will be
+  @param[in]      space    tablespace
+  @param[in]      page_no  page number
+  @return the page, without records */
+  static Page *create(mem_heap_t *heap, space_id_t space, page_no_t page_no);
+
+  /** Add a record, which is newer than those before.
+  @param[in,out]  heap    heap of the page
+  @param[in]      record  record, whose body is copied */
+  void add(mem_heap_t *heap, const Record &record);
+
+ private:
+  friend class Records;
+
+  /** Bytes of some records; they follow this. */
+  struct Chunk {
+    /** The next one, or nullptr. */
+    Chunk *next;
+    /** Bytes that are used. */
+    uint16_t n_used;
+    /** Bytes that there are. */
+    uint16_t n_bytes;
+    /** The first of them. */
+    byte first;
+  };
+
+  Page() = default;
+
+  /** @return where a number of bytes can be written
+  @param[in,out]  heap     heap of the page
+  @param[in]      n_bytes  how many are needed at most */
+  byte *reserve(mem_heap_t *heap, size_t n_bytes);
+
+  /** First of the chunks, or nullptr. */
+  Chunk *m_first;
+  /** Last of them. */
+  Chunk *m_last;
+  /** Mini-transaction of the last record. */
+  lsn_t m_start_lsn;
+  /** Where that ends. */
+  lsn_t m_end_lsn;
+  /** Bytes of all chunks. */
+  size_t m_n_bytes;
+};
+
+/** Lives while somebody goes through the records of a page, by its rec_list:
+that has two of them at a time. With innodb_redo_recovery=STOCK it has all of
+them anyway, and this does nothing. */
+class Records {
+ public:
+  /** Put the first record into the list.
+  @param[in,out]  page  page, which nobody else looks at */
+  explicit Records(recv_addr_t *page);
+  /** Empty the list. */
+  ~Records();
+
+  Records(const Records &) = delete;
+  Records &operator=(const Records &) = delete;
+
+  /** The caller looks at the last record of the list: let the next one follow
+  it. What it looked at before is not there any more. */
+  void follow();
+
+ private:
+  /** Read a record.
+  @param[out]  record  record
+  @return false if there is none */
+  bool read(recv_t &record);
+
+  /** The page, or nullptr if there is nothing to do. */
+  Page *m_page;
+  /** Where the next record is. */
+  Page::Chunk *m_chunk{nullptr};
+  /** Where it begins there. */
+  size_t m_at{0};
+  /** Mini-transaction of the record that was read last. */
+  lsn_t m_start_lsn{0};
+  /** Where that ends. */
+  lsn_t m_end_lsn{0};
+  /** Those in the list; its length stays at one. */
+  recv_t m_records[2];
+  /** The last one of the list. */
+  recv_t *m_current{m_records};
+};
+
+/** Keep a record until it is applied.
+@param[in,out]  space     records of its tablespace
+@param[in]      space_id  tablespace
+@param[in]      page_no   page number
+@param[in]      record    record
+@return false if innodb_redo_recovery is STOCK, and nothing was done */
+bool keep(recv_sys_t::Space &space, space_id_t space_id, page_no_t page_no,
+          const Record &record);
+
+}  // namespace redo_recovery
+
+#endif /* log0pack_h */

@@ -1,0 +1,277 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file log/log0pack.cc
+Redo records that wait to be applied, packed.
+
+Records are parsed until they fill the memory that there is for them, and then
+they are applied: a batch. Pages that change in several batches are read and
+written once for each. MySQL needs 64 bytes for a record beside its body, in
+three allocations; most bodies are smaller. Here the records of a page lie one
+behind the other, in chunks of the same heap:
+
+  type           1 byte; SAME is set if the record before is of the same
+                 mini-transaction, and then there are no LSNs
+  start LSN      the difference to that of the record before
+  end LSN        the difference to the start LSN
+  length         of the body
+  body           or, if it is longer than INLINE, a pointer to blocks as MySQL
+                 has them
+
+Numbers have seven bits in each byte, the lowest first, and the highest bit in
+all but the last byte. Chunks grow with what a page has, so that less than a
+third is not used where there are many records.
+
+What applies the records goes through a list of recv_t. It gets one of two
+elements, which are filled in turns: the element that is looked at, and the one
+that follows. A body is not copied: it is where it was packed. */
+
+#include "log0pack.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "log0redo.h"
+#include "my_dbug.h"
+
+namespace redo_recovery {
+
+namespace {
+
+/** A record has the LSNs of the one before. Redo itself uses this bit of the
+type, for something that does not concern the record. */
+constexpr byte SAME = MLOG_SINGLE_REC_FLAG;
+
+/** In each byte of a number but the last. */
+constexpr byte MORE = 0x80;
+
+/** Longer bodies are kept apart, as MySQL does. */
+constexpr size_t INLINE = 1024;
+
+/** Bytes of a chunk that are left for further records. The largest chunk fits
+into a block of the heap with pages of 4 KiB. */
+constexpr size_t LEAST_FREE = 8, MOST_FREE = 1000;
+
+/** Bytes of a number at most. */
+constexpr size_t MAX_NUMBER = 10;
+
+/** Write a number.
+@param[in,out]  to      where to; moved behind it
+@param[in]      number  number */
+void put(byte *&to, uint64_t number) {
+  for (; number >= MORE; number >>= 7) {
+    *to++ = static_cast<byte>(number) | MORE;
+  }
+  *to++ = static_cast<byte>(number);
+}
+
+/** Read a number.
+@param[in,out]  from  where from; moved behind it
+@return the number */
+uint64_t get(const byte *&from) {
+  uint64_t number = 0;
+
+  for (unsigned shift = 0;; shift += 7) {
+    const uint64_t bits = *from++;
+    number |= (bits & (MORE - 1)) << shift;
+    if (bits < MORE) {
+      return number;
+    }
+  }
+}
+
+/** Put a body into blocks.
+@param[in,out]  heap    heap
+@param[in]      record  record
+@return the first block */
+recv_data_t *keep_apart(mem_heap_t *heap, const Record &record) {
+  /* What MySQL takes from one block when it puts the body together. */
+  const size_t n_block = MEM_MAX_ALLOC_IN_BUF - sizeof(recv_data_t);
+  recv_data_t *first = nullptr;
+  auto place = &first;
+  auto from = record.body;
+
+  for (auto n_left = record.n_bytes; n_left > 0;) {
+    const auto n = std::min(n_left, n_block);
+    const auto block = static_cast<recv_data_t *>(
+        mem_heap_alloc(heap, sizeof(recv_data_t) + n));
+
+    block->next = nullptr;
+    memcpy(block + 1, from, n);
+    *place = block;
+    place = &block->next;
+    from += n;
+    n_left -= n;
+  }
+
+  return first;
+}
+
+}  // namespace
+
+Page *Page::create(mem_heap_t *heap, space_id_t space, page_no_t page_no) {
+  const auto page = new (mem_heap_alloc(heap, sizeof(Page))) Page();
+
+  page->state = RECV_NOT_PROCESSED;
+  page->space = space;
+  page->page_no = page_no;
+  page->m_first = page->m_last = nullptr;
+  page->m_n_bytes = 0;
+  page->m_start_lsn = page->m_end_lsn = 0;
+
+  return page;
+}
+
+byte *Page::reserve(mem_heap_t *heap, size_t n_bytes) {
+  if (m_last == nullptr || m_last->n_bytes - m_last->n_used < n_bytes) {
+    const auto n = n_bytes + std::clamp(m_n_bytes / 2, LEAST_FREE, MOST_FREE);
+    const auto chunk =
+        static_cast<Chunk *>(mem_heap_alloc(heap, offsetof(Chunk, first) + n));
+
+    chunk->next = nullptr;
+    chunk->n_used = 0;
+    chunk->n_bytes = n;
+    (m_last == nullptr ? m_first : m_last->next) = chunk;
+    m_last = chunk;
+    m_n_bytes += n;
+  }
+
+  return &m_last->first + m_last->n_used;
+}
+
+void Page::add(mem_heap_t *heap, const Record &record) {
+  ut_ad(m_start_lsn <= record.start_lsn);
+  ut_ad(record.start_lsn <= record.end_lsn);
+
+  const bool is_same = m_first != nullptr && record.start_lsn == m_start_lsn &&
+                       record.end_lsn == m_end_lsn;
+
+  byte head[1 + 3 * MAX_NUMBER];
+  auto end = head;
+
+  *end++ = record.type | (is_same ? SAME : 0);
+  if (!is_same) {
+    put(end, record.start_lsn - m_start_lsn);
+    put(end, record.end_lsn - record.start_lsn);
+    m_start_lsn = record.start_lsn;
+    m_end_lsn = record.end_lsn;
+  }
+  put(end, record.n_bytes);
+
+  const size_t n_head = end - head;
+  const bool is_inline = record.n_bytes <= INLINE;
+  const recv_data_t *apart = is_inline ? nullptr : keep_apart(heap, record);
+  const size_t n_body = is_inline ? record.n_bytes : sizeof(apart);
+  const auto to = reserve(heap, n_head + n_body);
+
+  memcpy(to, head, n_head);
+  if (n_body > 0) {
+    memcpy(to + n_head,
+           is_inline ? record.body : reinterpret_cast<const byte *>(&apart),
+           n_body);
+  }
+  m_last->n_used += n_head + n_body;
+}
+
+Records::Records(recv_addr_t *page)
+    : m_page(is_on() ? static_cast<Page *>(page) : nullptr) {
+  if (m_page == nullptr) {
+    return;
+  }
+
+  m_chunk = m_page->m_first;
+  if (read(*m_current)) {
+    UT_LIST_ADD_LAST(m_page->rec_list, m_current);
+  }
+}
+
+Records::~Records() {
+  if (m_page != nullptr) {
+    m_page->rec_list.clear();
+  }
+}
+
+void Records::follow() {
+  if (m_page == nullptr) {
+    return;
+  }
+
+  auto next = m_current == &m_records[0] ? &m_records[1] : &m_records[0];
+  bool has_next = read(*next);
+
+  /* What a test of recovery has to find. */
+  DBUG_EXECUTE_IF(
+      "redo_recovery_skip_record",
+      if (has_next && next->type == MLOG_REC_UPDATE_IN_PLACE) {
+        has_next = read(*next);
+      });
+
+  if (has_next) {
+    m_current->rec_list.next = next;
+    m_current = next;
+  }
+}
+
+bool Records::read(recv_t &record) {
+  if (m_chunk != nullptr && m_at == m_chunk->n_used) {
+    m_chunk = m_chunk->next;
+    m_at = 0;
+  }
+
+  if (m_chunk == nullptr) {
+    return false;
+  }
+
+  const byte *from = &m_chunk->first + m_at;
+  const auto type = *from++;
+
+  if ((type & SAME) == 0) {
+    m_start_lsn += get(from);
+    m_end_lsn = m_start_lsn + get(from);
+  }
+
+  record.type = static_cast<mlog_id_t>(type & ~SAME);
+  record.len = get(from);
+  record.start_lsn = m_start_lsn;
+  record.end_lsn = m_end_lsn;
+  record.rec_list.prev = record.rec_list.next = nullptr;
+
+  if (record.len > INLINE) {
+    memcpy(&record.data, from, sizeof(record.data));
+    from += sizeof(record.data);
+  } else if (record.len > 0) {
+    /* Nobody looks at the block itself, if there is but one. */
+    record.data = reinterpret_cast<recv_data_t *>(const_cast<byte *>(from) -
+                                                  sizeof(recv_data_t));
+    from += record.len;
+  } else {
+    record.data = nullptr;
+  }
+
+  m_at = from - &m_chunk->first;
+
+  return true;
+}
+
+bool keep(recv_sys_t::Space &space, space_id_t space_id, page_no_t page_no,
+          const Record &record) {
+  if (!is_on()) {
+    return false;
+  }
+
+  auto &page = space.m_pages[page_no];
+
+  if (page == nullptr) {
+    page = Page::create(space.m_heap, space_id, page_no);
+    recv_sys->n_pages_to_recover.increment();
+  }
+  static_cast<Page *>(page)->add(space.m_heap, record);
+
+  return true;
+}
+
+}  // namespace redo_recovery

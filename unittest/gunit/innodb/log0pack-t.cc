@@ -1,0 +1,272 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** Unit tests of log0pack: records of redo that are packed come out as they
+went in, and need little more than their bytes. */
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "storage/innobase/include/log0pack.h"
+#include "storage/innobase/include/log0redo.h"
+#include "storage/innobase/include/mem0mem.h"
+#include "storage/innobase/include/os0event.h"
+#include "storage/innobase/include/srv0srv.h"
+#include "storage/innobase/include/sync0debug.h"
+
+namespace innodb_log0pack_unittest {
+
+using redo_recovery::Page;
+using redo_recovery::Record;
+using redo_recovery::Records;
+using redo_recovery::Way;
+
+/** A record with its own body. */
+struct Written {
+  mlog_id_t type;
+  std::vector<byte> body;
+  lsn_t start_lsn;
+  lsn_t end_lsn;
+};
+
+class log0pack : public ::testing::Test {
+ protected:
+  static void SetUpTestCase() {
+    srv_page_size = UNIV_PAGE_SIZE_ORIG;
+    srv_max_n_threads = srv_sync_array_size + 1;
+    os_event_global_init();
+    sync_check_init(srv_max_n_threads);
+  }
+
+  static void TearDownTestCase() {
+    sync_check_close();
+    os_event_global_destroy();
+  }
+
+  void SetUp() override {
+    redo_recovery::g_way = static_cast<ulong>(Way::PARALLEL);
+    m_heap = mem_heap_create(256, UT_LOCATION_HERE);
+    m_page = Page::create(m_heap, 7, 3);
+  }
+
+  void TearDown() override {
+    mem_heap_free(m_heap);
+    redo_recovery::g_way = static_cast<ulong>(Way::STOCK);
+  }
+
+  /** Add a record to the page, and remember it. */
+  void add(size_t n_bytes, lsn_t start_lsn, lsn_t end_lsn,
+           mlog_id_t type = MLOG_WRITE_STRING) {
+    Written record{type, {}, start_lsn, end_lsn};
+
+    for (size_t i = 0; i < n_bytes; ++i) {
+      record.body.push_back(static_cast<byte>(m_random()));
+    }
+    m_page->add(m_heap,
+                {type, record.body.data(), n_bytes, start_lsn, end_lsn});
+    m_written.push_back(record);
+  }
+
+  /** @return body of a record, as recovery puts it together */
+  static std::vector<byte> body_of(const recv_t &record) {
+    const size_t n_block = MEM_MAX_ALLOC_IN_BUF - sizeof(recv_data_t);
+    std::vector<byte> body;
+    auto block = record.data;
+
+    if (record.len == 0) {
+      EXPECT_EQ(nullptr, block);
+      return body;
+    }
+
+    for (auto n_left = record.len; n_left > 0;) {
+      const auto n = std::min<size_t>(n_left, n_block);
+      const auto from = reinterpret_cast<const byte *>(block) + sizeof(*block);
+
+      body.insert(body.end(), from, from + n);
+      n_left -= n;
+      if (n_left > 0) {
+        block = block->next;
+      }
+    }
+    return body;
+  }
+
+  /** Go through the records of the page as recovery does. */
+  void check() {
+    size_t n = 0;
+    {
+      Records records{m_page};
+
+      for (auto record : m_page->rec_list) {
+        records.follow();
+        ASSERT_LT(n, m_written.size());
+        const auto &written = m_written[n++];
+        EXPECT_EQ(written.type, record->type);
+        EXPECT_EQ(written.start_lsn, record->start_lsn);
+        EXPECT_EQ(written.end_lsn, record->end_lsn);
+        ASSERT_EQ(written.body.size(), record->len);
+        EXPECT_EQ(written.body, body_of(*record)) << "record " << n;
+      }
+    }
+    EXPECT_EQ(m_written.size(), n);
+    EXPECT_EQ(nullptr, UT_LIST_GET_FIRST(m_page->rec_list));
+  }
+
+  mem_heap_t *m_heap{nullptr};
+  Page *m_page{nullptr};
+  std::vector<Written> m_written;
+  std::mt19937 m_random{1};
+};
+
+TEST_F(log0pack, a_page_is_as_it_is_made) {
+  EXPECT_EQ(7U, m_page->space);
+  EXPECT_EQ(3U, m_page->page_no);
+  EXPECT_EQ(RECV_NOT_PROCESSED, m_page->state);
+  check();
+}
+
+TEST_F(log0pack, one_record) {
+  add(5, 8204, 8300);
+  check();
+}
+
+TEST_F(log0pack, records_can_be_gone_through_again) {
+  add(5, 8204, 8300);
+  add(6, 8300, 8400);
+  check();
+  check();
+}
+
+TEST_F(log0pack, the_first_one_alone) {
+  add(0, 8204, 8300, MLOG_INIT_FILE_PAGE2);
+  add(6, 8300, 8400);
+  {
+    const Records records{m_page};
+    const auto first = UT_LIST_GET_FIRST(m_page->rec_list);
+    ASSERT_NE(nullptr, first);
+    EXPECT_EQ(MLOG_INIT_FILE_PAGE2, first->type);
+  }
+  check();
+}
+
+TEST_F(log0pack, no_body) {
+  for (int i = 0; i < 100; ++i) {
+    add(0, 9000 + i / 3, 9100 + i / 3, MLOG_COMP_PAGE_CREATE);
+  }
+  check();
+}
+
+TEST_F(log0pack, every_length_at_the_borders) {
+  const size_t block = MEM_MAX_ALLOC_IN_BUF - sizeof(recv_data_t);
+  lsn_t lsn = 8204;
+
+  for (const auto around : {size_t{127}, size_t{1024}, size_t{16383}, block,
+                            2 * block, 5 * block}) {
+    for (auto n = around - 2; n <= around + 2; ++n) {
+      add(n, lsn, lsn + n);
+      lsn += n;
+    }
+  }
+  check();
+}
+
+TEST_F(log0pack, every_type) {
+  for (int type = 1; type < MLOG_SINGLE_REC_FLAG; ++type) {
+    add(3, 8204 + type / 2, 8300 + type / 2, static_cast<mlog_id_t>(type));
+  }
+  check();
+}
+
+TEST_F(log0pack, far_apart) {
+  for (const lsn_t lsn :
+       {lsn_t{1}, lsn_t{127}, lsn_t{128}, lsn_t{1} << 32, lsn_t{1} << 62}) {
+    add(9, lsn, lsn);
+    add(9, lsn, lsn + (lsn_t{1} << 40));
+  }
+  check();
+}
+
+/* The end of a mini-transaction belongs to what is the same. */
+TEST_F(log0pack, the_same_start_and_another_end) {
+  add(4, 8204, 8300);
+  add(4, 8204, 8300);
+  add(4, 8204, 8301);
+  add(4, 8204, 8301);
+  check();
+}
+
+TEST_F(log0pack, at_random) {
+  for (int round = 0; round < 200; ++round) {
+    m_written.clear();
+    m_page = Page::create(m_heap, 7, round);
+    lsn_t lsn = m_random();
+    const auto n_records = m_random() % 300;
+
+    for (unsigned i = 0; i < n_records; ++i) {
+      if (m_random() % 3 > 0) {
+        lsn += m_random() % (1 << (m_random() % 20));
+      }
+      const auto n_bytes =
+          m_random() % 50 == 0 ? m_random() % 40000 : m_random() % 200;
+      add(n_bytes, lsn, lsn + n_bytes,
+          static_cast<mlog_id_t>(1 + m_random() % 76));
+    }
+    check();
+  }
+}
+
+TEST_F(log0pack, stock_has_its_own_list) {
+  add(5, 8204, 8300);
+  redo_recovery::g_way = static_cast<ulong>(Way::STOCK);
+  recv_sys_t::Space space{m_heap};
+  const byte body = 1;
+
+  EXPECT_FALSE(redo_recovery::keep(space, 7, 3, {MLOG_1BYTE, &body, 1, 1, 2}));
+  EXPECT_TRUE(space.m_pages.empty());
+
+  recv_t record;
+  UT_LIST_ADD_LAST(m_page->rec_list, &record);
+  {
+    Records records{m_page};
+    records.follow();
+  }
+  EXPECT_EQ(&record, UT_LIST_GET_FIRST(m_page->rec_list));
+}
+
+/* It is less than what MySQL needs, even if pages have two records each. */
+TEST_F(log0pack, memory) {
+  constexpr size_t N_BYTES = 40;
+
+  for (const size_t n_on_page : {2000, 50, 2}) {
+    const auto heap = mem_heap_create(256, UT_LOCATION_HERE);
+    size_t n_records = 0;
+
+    for (size_t n = 0; n < 100000 / n_on_page; ++n) {
+      const auto page = Page::create(heap, 7, n);
+
+      for (size_t i = 0; i < n_on_page; ++i) {
+        const byte body[N_BYTES] = {};
+        const lsn_t lsn = 8204 + 1000 * i;
+
+        page->add(heap, {MLOG_WRITE_STRING, body, N_BYTES, lsn, lsn + 200});
+        ++n_records;
+      }
+    }
+
+    const auto each = mem_heap_get_size(heap) / n_records;
+    const auto stock = sizeof(recv_t) + sizeof(recv_data_t) + N_BYTES +
+                       sizeof(recv_addr_t) / n_on_page;
+    EXPECT_LT(each, n_on_page == 2    ? stock
+                    : n_on_page == 50 ? stock * 2 / 3
+                                      : stock * 55 / 100);
+    mem_heap_free(heap);
+  }
+}
+
+}  // namespace innodb_log0pack_unittest
