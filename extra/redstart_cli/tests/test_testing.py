@@ -515,7 +515,7 @@ def test_torture_without_devices(layout: Layout, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(testing, "run_module", fail)
     level = testing.Tester(layout, None, None, []).torture()
-    assert seen[seen.index("--kinds") + 1] == "kill"
+    assert seen[seen.index("--kinds") + 1] == "kill,redo"
     assert level.counts() == "0 passed, 1 failed, 1 skipped"
     assert "/dev/fuse" in level.skips[0].reason
 

@@ -37,14 +37,14 @@ struct Written {
 
 class log0pack : public ::testing::Test {
  protected:
-  static void SetUpTestCase() {
-    srv_page_size = UNIV_PAGE_SIZE_ORIG;
-    srv_max_n_threads = srv_sync_array_size + 1;
+  log0pack() {
     os_event_global_init();
+    srv_page_size = UNIV_PAGE_SIZE_ORIG;
+    srv_max_n_threads = 1 + srv_sync_array_size;
     sync_check_init(srv_max_n_threads);
   }
 
-  static void TearDownTestCase() {
+  ~log0pack() override {
     sync_check_close();
     os_event_global_destroy();
   }
