@@ -127,7 +127,7 @@ Page *Page::create(mem_heap_t *heap, space_id_t space, page_no_t page_no) {
 }
 
 byte *Page::reserve(mem_heap_t *heap, size_t n_bytes) {
-  if (m_last == nullptr || m_last->n_bytes - m_last->n_used < n_bytes) {
+  if (m_last == nullptr || m_last->n_used + n_bytes > m_last->n_bytes) {
     const auto n = n_bytes + std::clamp(m_n_bytes / 2, LEAST_FREE, MOST_FREE);
     const auto chunk =
         static_cast<Chunk *>(mem_heap_alloc(heap, offsetof(Chunk, first) + n));

@@ -15,6 +15,7 @@
 #   kill_in_recovery(@options);   # the same
 #   forget_crash();
 #   damage_and_compare();
+#   skip_and_compare();           # of a debug server
 #   finish();
 
 require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/tablespace_check.pl";
@@ -220,6 +221,14 @@ sub damage_and_compare {
   substr($other{'dynamic.ibd:9'}, 300, 1) ^= "\x01";
   my @differences = differences($stock, \%other);
   print("@differences\n");
+}
+
+# Updates in place are left out, in a debug server.
+sub skip_and_compare {
+  my $stock = recovered('--innodb-redo-recovery=STOCK');
+  my $other = recovered('--innodb-redo-recovery=PARALLEL',
+    '--debug=d,redo_recovery_skip_record');
+  print(differences($stock, $other) ? "Pages differ.\n" : "The same pages.\n");
 }
 
 1;
