@@ -281,7 +281,7 @@ def _redo(counts: Counts) -> str:
     recoveries = ", ".join(f"{name} {number}" for name, number in sorted(counts.recoveries.items())) or "none"
     stuck = ", ".join(f"{name} {number}" for name, number in sorted(counts.stuck.items())) or "none"
     return (
-        f"redo: {counts.images} crashes ({counts.without_redo} with little redo, {counts.unrecovered} that stock does not"
+        f"redo: {counts.images} crashes ({counts.without_redo} with little redo, {len(counts.refusals)} that stock does not"
         f" recover), recoveries compared: {recoveries}; {counts.recoveries_parallel} with PARALLEL in use,"
         f" {counts.batches} batches, {counts.kills_in_recovery} kills while redo was applied,"
         f" {counts.pages_recovered} pages recovered, {counts.pages_compared} compared, {counts.pages_left_out} left out;"
@@ -335,7 +335,8 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "redo_used": {kind: number for kind, number in counts.redo_used.items() if kind and number},
         "images": counts.images,
         "without_redo": counts.without_redo,
-        "unrecovered": counts.unrecovered,
+        "unrecovered": len(counts.refusals),
+        "refusals": counts.refusals,
         "recoveries": dict(counts.recoveries),
         "recoveries_parallel": counts.recoveries_parallel,
         "batches": counts.batches,
@@ -357,8 +358,8 @@ def _judge_redo(rig: Rig) -> list[str]:
     if 2 * counts.recoveries_parallel < counts.recoveries["ours"]:
         problems.append(f"{counts.recoveries_parallel} of {counts.recoveries['ours']} recoveries have kept objects of indexes")
     if counts.images >= MANY_IMAGES:
-        if 2 * (counts.without_redo + counts.unrecovered) > counts.images:
-            problems.append(f"{counts.without_redo + counts.unrecovered} of {counts.images} crashes had nothing to recover")
+        if 2 * (useless := counts.without_redo + len(counts.refusals)) > counts.images:
+            problems.append(f"{useless} of {counts.images} crashes had nothing to recover")
         if 4 * counts.kills_in_recovery < counts.recoveries.total():
             problems.append(f"{counts.kills_in_recovery} kills while redo was applied, in {counts.recoveries.total()} recoveries")
     return problems

@@ -91,7 +91,8 @@ class Counts:
     redo_used: Counter[str] = field(default_factory=Counter)
     # Of kind redo: crashes, those that stock did not recover, and those with little redo.
     images: int = 0
-    unrecovered: int = 0
+    # Why stock did not.
+    refusals: list[str] = field(default_factory=list)
     without_redo: int = 0
     # Recoveries that were compared, by server; their batches, and those that kept the objects of indexes.
     recoveries: Counter[str] = field(default_factory=Counter)
@@ -363,10 +364,9 @@ def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]
     """
     if not rig.innochecksum:
         return []
-    files = [*sorted(data.rglob("*.ibd")), data / "ibdata1", *sorted(data.glob("undo_00?")), *sorted(data.glob("*.ibu"))]
     wrong = []
     discarded = load.discarded_files(data, states)
-    for path in [path for path in files if path not in discarded]:
+    for path in [path for path in pages.files(data) if path not in discarded]:
         size = path.stat().st_size if path.exists() else 0
         if size == 0 or pages.is_encrypted(path):
             continue

@@ -10,12 +10,24 @@ from pathlib import Path
 # Of innodb_page_size, unless a life has another.
 PAGE_KIB = 16
 PAGE_BYTES = PAGE_KIB * 1024
-_FLUSH_LSN_AT, _DATA_AT = 26, 38
+_LSN_AT, _DATA_AT = 16, 38
+# Where page 0 of ibdata1 has what a shutdown has flushed; no checksum includes it.
+FLUSH_LSN = slice(26, 34)
 _SPACE_FLAGS_AT = 54
 _ENCRYPTION = 1 << 13
 # The last eight bytes are the checksum again and half of the LSN.
 _END_BYTES = 8
 _CRC32C = 0x82F63B78
+
+
+def files(data: Path) -> list[Path]:
+    """The files of the tablespaces of a data directory; that of the system tablespace is ibdata1."""
+    return [*sorted(data.rglob("*.ibd")), data / "ibdata1", *sorted(data.glob("undo_00?")), *sorted(data.glob("*.ibu"))]
+
+
+def lsn(page: bytes | bytearray) -> int:
+    """The LSN of the last change of a page."""
+    return int.from_bytes(page[_LSN_AT : _LSN_AT + 8], "big")
 
 
 def _flags(path: Path) -> int:
@@ -60,7 +72,7 @@ def crc32c(data: bytes | bytearray) -> int:
 
 def checksum(page: bytes | bytearray) -> int:
     """What innodb_checksum_algorithm=crc32 writes to the beginning and the end of a page."""
-    return crc32c(page[4:_FLUSH_LSN_AT]) ^ crc32c(page[_DATA_AT:-_END_BYTES])
+    return crc32c(page[4 : FLUSH_LSN.start]) ^ crc32c(page[_DATA_AT:-_END_BYTES])
 
 
 def edit(path: Path, number: int, change: Callable[[bytearray], None]) -> None:

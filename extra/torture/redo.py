@@ -13,7 +13,6 @@ import hashlib
 import random
 import re
 import shutil
-import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from torture import pages
 from torture.life import Clients, Counts, Rig, case_of, opening
 from torture.oracle import NEVER, Verdict
 from torture.redolog import RedoLog
-from torture.server import REDO_ON, Place, Server, random_options
+from torture.server import REDO_ON, REUSED, Place, Server, random_options
 
 # Recoveries of this build for each crash.
 RECOVERIES = 3
@@ -51,14 +50,11 @@ _LAZY = ("--innodb-redo-log-capacity=64M", "--innodb-buffer-pool-size=128M", "--
 LAZY_SHARE = 0.7
 # Servers write into these at each start.
 _OF_SERVERS = re.compile(r"(mysql\.ibd|ibdata1|undo_\d+|.*\.ibu|sys/.*)")
-_FLUSH_LSN = slice(26, 34)
-_LSN_AT = 16
 _SCANNED = re.compile(r"Doing recovery: scanned up to log sequence number \d+")
 _STARTED = re.compile(r"started; log sequence number (\d+)")
 # Redo of a start itself. It is not known where that begins: what was scanned may end with a part of a mini-transaction.
 OF_START_BYTES = 1000
 _BATCH = re.compile(r"Applying a batch of (\d+) redo")
-_REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again (\d+) times")
 _BEGUN, _ENDED = "Applying a batch of", "InnoDB initialization has ended"
 # Bytes of rows that the canary changes in the redo of one image; some of them are freed later, or overwritten.
 CHANGED_ROWS = 40
@@ -75,8 +71,7 @@ def read_pages(data: Path) -> Pages:
     The place in ibdata1 where a shutdown says how far it came is left out; its page's checksum does so, too.
     """
     found: Pages = {}
-    paths = [*data.rglob("*.ibd"), *data.glob("*.ibu"), *data.glob("undo_00?"), data / "ibdata1"]
-    for path in paths:
+    for path in pages.files(data):
         name = str(path.relative_to(data))
         if name.startswith("#innodb_temp"):
             continue
@@ -85,9 +80,8 @@ def read_pages(data: Path) -> Pages:
             number = 0
             while page := file.read(n_bytes):
                 if name == "ibdata1" and number == 0:
-                    page = page[: _FLUSH_LSN.start] + bytes(8) + page[_FLUSH_LSN.stop :]
-                lsn = struct.unpack_from(">Q", page, _LSN_AT)[0]
-                found[name, number] = (lsn, hashlib.blake2b(page, digest_size=16).digest())
+                    page = page[: pages.FLUSH_LSN.start] + bytes(8) + page[pages.FLUSH_LSN.stop :]
+                found[name, number] = (pages.lsn(page), hashlib.blake2b(page, digest_size=16).digest())
                 number += 1
     return found
 
@@ -126,12 +120,10 @@ class Image:
     """What a crash left, and what the stock server makes of it."""
 
     crashed: Path
-    page_kib: int
     options: list[str]
     expected: Pages
     # What a start has changed itself is behind it.
     end: int
-    recovered: int
 
 
 class RedoLife:
@@ -143,7 +135,8 @@ class RedoLife:
         self._r = random.Random(seed)
         self._home = rig.work / "redo"
         self._verdict = Verdict()
-        self.has_differed = False
+        # Whether a recovery was found to be wrong, and by pages that differ.
+        self.has_noticed = self.has_differed = False
 
     def run(self, end: float) -> bool:
         """Make a crash and recover it, the first time without regard to `end`; True if nothing was found."""
@@ -175,12 +168,13 @@ class RedoLife:
         before = read_pages(place.data)
         counts = rig.counts
         counts.images += 1
-        stock = self._recover(rig.binaries.get("stock") or rig.binaries["off"], place.data, "expected", options)
-        if stock is None:
-            counts.unrecovered += 1
-            self._verdict.wrong.clear()
+        stock = rig.binaries.get("stock") or rig.binaries["off"]
+        answer = self._recover(stock, self._copy(place.data, "expected", options), options)
+        if isinstance(answer, str):
+            say(f"  no pages to compare with: {answer[:300]}")
+            counts.refusals.append(answer)
             return None
-        server, expected = stock
+        server, expected = answer
         found = _STARTED.search(server.said())
         if not found or not _SCANNED.search(server.said()):
             counts.without_redo += 1
@@ -191,7 +185,7 @@ class RedoLife:
         if recovered < LEAST_PAGES:
             counts.without_redo += 1
             return None
-        return Image(place.data, page_kib, options, expected, end, recovered)
+        return Image(place.data, options, expected, end)
 
     def _load(self, place: Place, page_kib: int) -> None:
         """A server under load, which is killed."""
@@ -208,33 +202,28 @@ class RedoLife:
         finally:
             server.kill()
 
-    def _recover(
-        self, binary: Binary, crashed: Path, name: str, options: list[str], extra: tuple[str, ...] = (), kills: int = 0
-    ) -> tuple[Server, Pages] | None:
-        """Recover a copy; None if that failed, with why among what is wrong."""
+    def _copy(self, crashed: Path, name: str, options: list[str]) -> Place:
+        """A copy of what a crash left."""
         place = self._place(name, options)
         shutil.rmtree(place.data, ignore_errors=True)
+        place.log.unlink(missing_ok=True)
         subprocess.run(["cp", "-a", "--sparse=always", crashed, place.data], check=True)
-        if name == "found" and self._tamper and not self._tamper(place.data, self._r):
-            return None
-        for _ in range(kills):
-            self._kill_in_recovery(Server(binary, place, [*_RECOVERY, *extra, *self._pool(options)]))
+        return place
+
+    def _recover(self, binary: Binary, place: Place, options: list[str], extra: tuple[str, ...] = ()) -> tuple[Server, Pages] | str:
+        """The server that has recovered, and the pages then; or why it did not."""
+        problem = ""
         for _ in range(STOPS):
             server = Server(binary, place, [*_RECOVERY, *extra, *self._pool(options)])
             try:
-                problem = server.wait_ready()
-                if problem:
-                    break
-                problem = server.stop(STOP_TIMEOUT_SEC)
+                if problem := server.wait_ready():
+                    return problem
+                if not (problem := server.stop(STOP_TIMEOUT_SEC)):
+                    return server, read_pages(place.data)
             finally:
                 server.kill()
-            if not problem:
-                break
             self._rig.counts.stuck[binary.name] += 1
-        if problem:
-            self._verdict.wrong.append(problem)
-            return None
-        return server, read_pages(place.data)
+        return problem
 
     def _pool(self, options: list[str]) -> list[str]:
         """Pools of their own, small ones mostly, so that there are several batches."""
@@ -259,16 +248,22 @@ class RedoLife:
         # The others, too: what this build does with MySQL's values must be what MySQL does.
         name = r.choices(["ours", "off"], [4, 1])[0] if self._tamper is None else "ours"
         extra = (REDO_ON,) if name == "ours" else ()
-        kills = 0 if self._tamper else r.choice(KILLS)
         binary = rig.binaries[name]
-        found = self._recover(binary, image.crashed, "found", image.options, extra, kills)
-        if found is not None:
-            server, seen = found
+        place = self._copy(image.crashed, "found", image.options)
+        if self._tamper and not self._tamper(place.data, r):
+            return
+        for _ in range(0 if self._tamper else r.choice(KILLS)):
+            self._kill_in_recovery(Server(binary, place, [*_RECOVERY, *extra, *self._pool(image.options)]))
+        answer = self._recover(binary, place, image.options, extra)
+        if isinstance(answer, str):
+            self._verdict.wrong.append(answer)
+        else:
+            server, seen = answer
             counts.recoveries[name] += 1
             # The last of several may have found little to do.
             said = server.place.log.read_text(encoding="utf-8", errors="replace")
             counts.batches += len(_BATCH.findall(said))
-            counts.recoveries_parallel += name == "ours" and sum(int(number) for number in _REUSED.findall(said)) > 0
+            counts.recoveries_parallel += name == "ours" and bool(REUSED.search(said))
             result = compare(image.expected, seen, image.end)
             counts.pages_compared += result.compared
             counts.pages_left_out += result.left_out
@@ -277,7 +272,7 @@ class RedoLife:
                 shown = ", ".join(result.different[:SHOWN])
                 self._verdict.wrong.append(f"{len(result.different)} pages differ from the stock server's: {shown}")
         if not self._verdict.is_clean:
-            place = self._place("found", image.options)
+            self.has_noticed = True
             case = case_of(place, binary, NEVER, kind="redo", seed=self._seed, extra=list(extra), end=image.end)
             files = {part: self._home / part for part in ("crashed", "expected", "found", "found.log", "expected.log")}
             rig.keep(f"redo-{self._seed}", self._verdict, [], case, files)
@@ -306,7 +301,8 @@ def is_found(name: str, rig: Rig, seed: int) -> bool:
     found = False
     for number in range(CANARY_IMAGES):
         life = RedoLife(dataclasses.replace(rig, counts=Counts(), is_canary=True), seed + number, tamper)
-        if not life.run(0) and (life.has_differed or not must_differ):
+        life.run(0)
+        if life.has_differed if must_differ else life.has_noticed:
             found = True
             break
     say(f"  canary {name}: {'found' if found else 'NOT FOUND'} after {time.monotonic() - begin:.0f} s")

@@ -35,7 +35,7 @@ SCAN_ON, SCAN_OFF = "--loose-binlog-startup-scan=TRANSACTIONS", "--loose-binlog-
 # Lives whose recoveries have it; see docs/redo-recovery.md.
 REDO_SHARE = 1 / 2
 REDO_ON, REDO_OFF = "--loose-innodb-redo-recovery=PARALLEL", "--loose-innodb-redo-recovery=STOCK"
-_REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
+REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
 _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
 MAX_LOG_BYTES = 8 << 20
@@ -196,7 +196,7 @@ class Server:
 
     def redo_reused(self) -> bool:
         """Whether it has recovered index pages that way."""
-        return bool(_REUSED.search(self.said()))
+        return bool(REUSED.search(self.said()))
 
     def terminate(self) -> None:
         """Begin a clean shutdown."""
