@@ -79,10 +79,10 @@ class Page : public recv_addr_t {
   Chunk *m_last;
   /** Mini-transaction of the last record. */
   lsn_t m_start_lsn;
-  /** Where that ends. */
-  lsn_t m_end_lsn;
+  /** Its length, or less if that is too long: then it is written again. */
+  uint32_t m_n_mtr_bytes;
   /** Bytes of all chunks. */
-  size_t m_n_bytes;
+  uint32_t m_n_bytes;
 };
 
 /** Lives while somebody goes through the records of a page, by its rec_list:

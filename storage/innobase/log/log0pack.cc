@@ -22,8 +22,8 @@ behind the other, in chunks of the same heap:
                  has them
 
 Numbers have seven bits in each byte, the lowest first, and the highest bit in
-all but the last byte. Chunks grow with what a page has, so that less than a
-third is not used where there are many records.
+all but the last byte. Chunks grow with what a page has, by whole records of the
+size of the first one in it, so that few bytes are not used.
 
 What applies the records goes through a list of recv_t. It gets one of two
 elements, which are filled in turns: the element that is looked at, and the one
@@ -52,9 +52,9 @@ constexpr byte MORE = 0x80;
 /** Longer bodies are kept apart, as MySQL does. */
 constexpr size_t INLINE = 1024;
 
-/** Bytes of a chunk that are left for further records. The largest chunk fits
-into a block of the heap with pages of 4 KiB. */
-constexpr size_t LEAST_FREE = 8, MOST_FREE = 1000;
+/** Bytes of a chunk that are left for further records at most. The largest
+chunk fits into a block of the heap with pages of 4 KiB. */
+constexpr size_t MOST_FREE = 1000;
 
 /** Bytes of a number at most. */
 constexpr size_t MAX_NUMBER = 10;
@@ -121,14 +121,17 @@ Page *Page::create(mem_heap_t *heap, space_id_t space, page_no_t page_no) {
   page->page_no = page_no;
   page->m_first = page->m_last = nullptr;
   page->m_n_bytes = 0;
-  page->m_start_lsn = page->m_end_lsn = 0;
+  page->m_start_lsn = 0;
+  page->m_n_mtr_bytes = 0;
 
   return page;
 }
 
 byte *Page::reserve(mem_heap_t *heap, size_t n_bytes) {
   if (m_last == nullptr || m_last->n_used + n_bytes > m_last->n_bytes) {
-    const auto n = n_bytes + std::clamp(m_n_bytes / 2, LEAST_FREE, MOST_FREE);
+    /* As many more of the same size as a tenth of the bytes so far. */
+    const auto n_free = std::min<size_t>(m_n_bytes / 10, MOST_FREE);
+    const auto n = n_bytes + n_free / n_bytes * n_bytes;
     const auto chunk =
         static_cast<Chunk *>(mem_heap_alloc(heap, offsetof(Chunk, first) + n));
 
@@ -147,8 +150,9 @@ void Page::add(mem_heap_t *heap, const Record &record) {
   ut_ad(m_start_lsn <= record.start_lsn);
   ut_ad(record.start_lsn <= record.end_lsn);
 
+  const auto n_mtr_bytes = record.end_lsn - record.start_lsn;
   const bool is_same = m_first != nullptr && record.start_lsn == m_start_lsn &&
-                       record.end_lsn == m_end_lsn;
+                       n_mtr_bytes == m_n_mtr_bytes;
 
   byte head[1 + 3 * MAX_NUMBER];
   auto end = head;
@@ -156,9 +160,9 @@ void Page::add(mem_heap_t *heap, const Record &record) {
   *end++ = record.type | (is_same ? SAME : 0);
   if (!is_same) {
     put(end, record.start_lsn - m_start_lsn);
-    put(end, record.end_lsn - record.start_lsn);
+    put(end, n_mtr_bytes);
     m_start_lsn = record.start_lsn;
-    m_end_lsn = record.end_lsn;
+    m_n_mtr_bytes = n_mtr_bytes;
   }
   put(end, record.n_bytes);
 
