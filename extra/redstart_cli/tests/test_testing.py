@@ -385,6 +385,15 @@ def test_the_list_of_skips_of_this_repository() -> None:
         assert entry.level != "mtr" or entry.test in tests, entry
 
 
+def test_each_test_of_debug_servers_is_in_the_list_of_skips() -> None:
+    listed = {entry.test for entry in skips.read(REPO / skips.LIST) if entry.level == "mtr" and "release" in entry.presets}
+    found = set()
+    for path in (REPO / "mysql-test").rglob("*.test"):
+        if "include/have_debug" in path.read_text(encoding="utf-8"):
+            found.add(f"{path.parents[1].name}.{path.stem}")
+    assert found and found == listed
+
+
 @pytest.mark.parametrize("level", [Level("overlay"), Level("overlay", skips=[SLOW])], ids=["nothing", "a skip"])
 def test_a_level_in_which_nothing_ran_has_failed(
     layout: Layout, skips_list: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], level: Level
