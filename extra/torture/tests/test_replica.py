@@ -95,6 +95,26 @@ def test_one_that_mysql_has_stopped_fetches_again(source: Any) -> None:
     assert fake.asked.count("RESET REPLICA") == 2
 
 
+COORDINATOR = "Coordinator stopped because there were error(s) in the worker(s)."
+
+
+@pytest.mark.parametrize(
+    ("status", "workers", "described"),
+    [
+        ((0, "", ""), [], (0, "")),
+        ((0, "", "cannot connect"), [], (0, "cannot connect")),
+        # What a worker has said of an earlier stop.
+        ((0, "", "cannot connect"), [XA], (0, "cannot connect")),
+        ((1399, COORDINATOR, ""), [(1062, "Duplicate"), XA], XA),
+        ((1399, COORDINATOR, ""), [(1062, "Duplicate")], (1399, COORDINATOR)),
+    ],
+)
+def test_the_worker_says_what_it_did(status: Any, workers: Any, described: tuple[int, str]) -> None:
+    answer = dict(zip(("Last_SQL_Errno", "Last_SQL_Error", "Last_IO_Error"), status, strict=True))
+    rows = [dict(zip(("LAST_ERROR_NUMBER", "LAST_ERROR_MESSAGE"), row, strict=True)) for row in workers]
+    assert replicas.describe_error(answer, rows) == described
+
+
 def test_one_that_stands_still_is_wrong(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "STANDSTILL_SEC", -1)
     fake = Fake([(0, ""), (0, "cannot connect"), (0, "")], [], [7])
