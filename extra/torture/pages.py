@@ -30,6 +30,11 @@ def lsn(page: bytes | bytearray) -> int:
     return int.from_bytes(page[_LSN_AT : _LSN_AT + 8], "big")
 
 
+def without_lsn(page: bytes) -> bytes:
+    """What does not depend on when a page was changed: all but its checksum and its LSN, both twice."""
+    return page[4:_LSN_AT] + page[_LSN_AT + 8 : -_END_BYTES]
+
+
 def _flags(path: Path) -> int:
     """The flags of a tablespace; 0 if its file is empty."""
     with path.open("rb") as file:

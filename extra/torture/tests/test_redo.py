@@ -17,7 +17,7 @@ from torture.life import Counts, Rig
 from torture.pages import PAGE_BYTES, crc32c
 from torture.redolog import BLOCK_BYTES, HEADER_BYTES, RedoLog
 
-END = 1000
+ENDS = redo.Ends(1000, 3000)
 SAME = (500, b"x")
 
 
@@ -36,12 +36,39 @@ SAME = (500, b"x")
         ("undo_001", SAME, (1001, b"y"), False, 1),
         ("undo_001", SAME, None, True, 0),
         ("u.ibu", None, (1001, b"y"), False, 1),
+        # A DDL statement that goes on after the start.
+        ("c0/w.ibd", (3001, b"x", b"c"), (1001, b"y", b"c"), False, 0),
+        ("c0/w.ibd", (3001, b"x", b"c"), (1001, b"y", b"d"), True, 0),
+        ("c0/w.ibd", (3001, b"x", b"c"), (1000, b"y", b"c"), True, 0),
+        ("c0/w.ibd", (3000, b"x", b"c"), (3001, b"y", b"c"), True, 0),
+        ("c0/w.ibd", (3001, b"x", b"c"), None, True, 0),
+        ("c0/w.ibd", (3001, b"x", None), (3001, b"y", None), False, 1),
+        ("c0/w.ibd", (500, b"x", None), (3001, b"y", None), True, 0),
     ],
 )
 def test_pages_are_compared(name: str, one: Any, other: Any, differs: bool, left_out: int) -> None:
-    first, second = ({(name, 3): page} if page else {} for page in (one, other))
-    found = redo.compare(first, second, END)
+    first, second = ({(name, 3): redo.Page(*(*page, b"")[:3])} if page else {} for page in (one, other))
+    found = redo.compare(first, second, ENDS)
     assert (bool(found.different), found.left_out, found.compared) == (differs, left_out, 1 - left_out)
+
+
+STARTED = "InnoDB 9.7.4 started; log sequence number 90000"
+
+
+@pytest.mark.parametrize(
+    ("lines", "ends"),
+    [
+        (["scanned 50000", "scanned 80000", STARTED], (90000 - redo.OF_START_BYTES, 90000)),
+        (["scanned 50000", "scanned 70000", STARTED], (70000, 90000)),
+        # That of the second start is not of the crash.
+        (["scanned 70000", STARTED, "scanned 95000", STARTED.replace("90000", "99000")], (70000, 90000)),
+        ([STARTED, "scanned 95000"], None),
+        (["scanned 70000"], None),
+    ],
+)
+def test_where_redo_has_ended(lines: list[str], ends: Any) -> None:
+    log = "\n".join(lines).replace("scanned", "[Note] Doing recovery: scanned up to log sequence number")
+    assert redo.ends_of(log) == ends
 
 
 def test_pages_are_read(tmp_path: Path) -> None:
@@ -53,13 +80,23 @@ def test_pages_are_read(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(bytes(PAGE_BYTES) + page)
     before = redo.read_pages(tmp_path)
     assert {name for name, _ in before} == {"ibdata1", "c0/w.ibd", "undo_001"}
-    assert before["c0/w.ibd", 1][0] == 77
+    assert before["c0/w.ibd", 1].lsn == 77
     for name in ("ibdata1", "c0/w.ibd"):
         content = bytearray((tmp_path / name).read_bytes())
         content[30] = 1
         (tmp_path / name).write_bytes(content)
     after = redo.read_pages(tmp_path)
     assert {key for key in before if before[key] != after[key]} == {("c0/w.ibd", 0)}
+    # Another LSN and checksum, and the flags of an encrypted tablespace.
+    content = bytearray((tmp_path / "c0/w.ibd").read_bytes())
+    for at in (0, 19, PAGE_BYTES - 1):
+        content[PAGE_BYTES + at] += 1
+    (tmp_path / "c0/w.ibd").write_bytes(content)
+    later = redo.read_pages(tmp_path)["c0/w.ibd", 1]
+    assert later.digest != before["c0/w.ibd", 1].digest and later.content == before["c0/w.ibd", 1].content
+    content[54:58] = struct.pack(">I", 1 << 13)
+    (tmp_path / "c0/w.ibd").write_bytes(content)
+    assert redo.read_pages(tmp_path)["c0/w.ibd", 1].content is None
 
 
 def _log(data: Path, groups: bool = True, encrypted: bool = False) -> None:
