@@ -34,6 +34,7 @@ DROP_CACHE = "innodb_ddl_merge_drop_cache"
 PROGRESS = "innodb_startup_progress_interval"
 BINLOG_SCAN = "binlog_startup_scan"
 REDO = "innodb_redo_recovery"
+FLUSH = "innodb_recovery_flush"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -48,6 +49,7 @@ STOCK_VALUES = {
     PROGRESS: "0",
     BINLOG_SCAN: "EVENTS",
     REDO: "STOCK",
+    FLUSH: "WAIT",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
@@ -212,7 +214,7 @@ DDL_SUBJECTS = (
 BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults")
 """Subjects of the experiment on the last binary log. MariaDB's has another format."""
 
-REDO_SUBJECTS = ("stock", "off", "redo", "defaults", "mariadb")
+REDO_SUBJECTS = ("stock", "off", "redo", "redo-flush", "defaults", "mariadb")
 """Subjects of the experiment on redo."""
 
 OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "mariadb")
@@ -248,6 +250,7 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
         "undo-read-ahead": ({UNDO: _default(binary, UNDO)}, "undo read-ahead on"),
         "binlog-scan": ({BINLOG_SCAN: "TRANSACTIONS"}, "last binary log read from transaction to transaction"),
         "redo": ({REDO: "PARALLEL"}, "redo read ahead and parsed without building indexes"),
+        "redo-flush": ({REDO: "PARALLEL", FLUSH: "BACKGROUND"}, "the same, and opened before all pages are written"),
         "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),
         "merge-on-the-fly": ({ON_THE_FLY: "ON"}, "last merge not written out"),
         "merge-keep-cache": ({DROP_CACHE: "OFF"}, "sort files stay in the page cache"),

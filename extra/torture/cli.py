@@ -269,6 +269,7 @@ def _details(counts: Counts) -> str:
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
         f" innodb_redo_recovery=PARALLEL in {_by_kind(counts.redo_used, counts.redo_starts)};"
+        f" innodb_recovery_flush=BACKGROUND in {_by_kind(counts.flush_used, counts.flush_starts)};"
         f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} disks on which stock does not start either;"
@@ -283,7 +284,8 @@ def _redo(counts: Counts) -> str:
     return (
         f"redo: {counts.images} crashes ({counts.without_redo} with little redo, {len(counts.refusals)} that stock does not"
         f" recover), recoveries compared: {recoveries}; {counts.recoveries_parallel} with PARALLEL in use,"
-        f" {counts.batches} batches, {counts.kills_in_recovery} kills while redo was applied,"
+        f" {counts.recoveries_left} with BACKGROUND in use, {counts.batches} batches, {counts.kills_in_recovery} kills while"
+        f" redo was applied, {counts.kills_after_opening} after opening with pages left,"
         f" {counts.pages_recovered} pages recovered, {counts.pages_compared} compared, {counts.pages_left_out} left out;"
         f" shutdowns without an end: {stuck}"
     )
@@ -333,15 +335,19 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "undo_left": counts.undo_left,
         "redo_starts": {kind: number for kind, number in counts.redo_starts.items() if kind},
         "redo_used": {kind: number for kind, number in counts.redo_used.items() if kind and number},
+        "flush_starts": {kind: number for kind, number in counts.flush_starts.items() if kind},
+        "flush_used": {kind: number for kind, number in counts.flush_used.items() if kind and number},
         "images": counts.images,
         "without_redo": counts.without_redo,
         "unrecovered": len(counts.refusals),
         "refusals": counts.refusals,
         "recoveries": dict(counts.recoveries),
         "recoveries_parallel": counts.recoveries_parallel,
+        "recoveries_left": counts.recoveries_left,
         "batches": counts.batches,
         "stuck": dict(counts.stuck),
         "kills_in_recovery": counts.kills_in_recovery,
+        "kills_after_opening": counts.kills_after_opening,
         "pages_recovered": counts.pages_recovered,
         "pages_compared": counts.pages_compared,
         "pages_left_out": counts.pages_left_out,
@@ -357,7 +363,11 @@ def _judge_redo(rig: Rig) -> list[str]:
         problems.append(f"no recovery was compared after {counts.images} crashes")
     if 2 * counts.recoveries_parallel < counts.recoveries["ours"]:
         problems.append(f"{counts.recoveries_parallel} of {counts.recoveries['ours']} recoveries have kept objects of indexes")
+    if 8 * counts.recoveries_left < counts.recoveries["ours"]:
+        problems.append(f"{counts.recoveries_left} of {counts.recoveries['ours']} recoveries have left pages to the page cleaners")
     if counts.images >= MANY_IMAGES:
+        if not counts.kills_after_opening:
+            problems.append("no kill after opening with pages left")
         if 2 * (useless := counts.without_redo + len(counts.refusals)) > counts.images:
             problems.append(f"{useless} of {counts.images} crashes had nothing to recover")
         if 4 * counts.kills_in_recovery < counts.recoveries.total():
@@ -393,6 +403,9 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     starts = _crashes(counts.redo_starts)
     if starts >= MANY_REDO_STARTS and not _crashes(counts.redo_used):
         problems.append(f"none of {starts} starts with innodb_redo_recovery=PARALLEL has used it")
+    starts = _crashes(counts.flush_starts)
+    if starts >= MANY_REDO_STARTS and not _crashes(counts.flush_used):
+        problems.append(f"none of {starts} starts with innodb_recovery_flush=BACKGROUND has left pages")
     disks = counts.power_cuts + counts.unmountable
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")

@@ -89,16 +89,23 @@ class Counts:
     # The same for innodb_redo_recovery=PARALLEL, without the recoveries of kind redo.
     redo_starts: Counter[str] = field(default_factory=Counter)
     redo_used: Counter[str] = field(default_factory=Counter)
+    # And for innodb_recovery_flush=BACKGROUND: those that have left pages to the page cleaners.
+    flush_starts: Counter[str] = field(default_factory=Counter)
+    flush_used: Counter[str] = field(default_factory=Counter)
     # Of kind redo: crashes, those that stock did not recover, and those with little redo.
     images: int = 0
     # Why stock did not.
     refusals: list[str] = field(default_factory=list)
     without_redo: int = 0
-    # Recoveries that were compared, by server; their batches, and those that kept the objects of indexes.
+    # Recoveries that were compared, by server; their batches, those that kept the objects of indexes, and those that have
+    # left pages to the page cleaners.
     recoveries: Counter[str] = field(default_factory=Counter)
     batches: int = 0
     recoveries_parallel: int = 0
+    recoveries_left: int = 0
     kills_in_recovery: int = 0
+    # Kills of a server that was open, or about to open, and had left pages to the page cleaners.
+    kills_after_opening: int = 0
     # Shutdowns after a recovery that had no end, by server.
     stuck: Counter[str] = field(default_factory=Counter)
     # Pages that redo has changed, in stock's recoveries; pages that were compared, and those of servers' own writes.
@@ -145,6 +152,9 @@ class Counts:
         if server.has_redo:
             self.redo_starts[server.place.crash] += 1
             self.redo_used[server.place.crash] += server.redo_reused()
+        if server.has_flush:
+            self.flush_starts[server.place.crash] += 1
+            self.flush_used[server.place.crash] += server.has_left_pages()
         if server.has_scan:
             self.scan_starts[server.place.crash] += 1
             self.scan_used[server.place.crash] += server.passes_skipped() > 1

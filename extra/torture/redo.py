@@ -27,7 +27,7 @@ from torture import pages
 from torture.life import Clients, Counts, Rig, case_of, opening
 from torture.oracle import NEVER, Verdict
 from torture.redolog import RedoLog
-from torture.server import REDO_ON, REUSED, Place, Server, random_options
+from torture.server import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON, REUSED, Place, Server, random_options
 
 # Recoveries of this build for each crash.
 RECOVERIES = 3
@@ -36,8 +36,10 @@ MAX_LOAD_SEC = 3.0
 # Redo of fewer pages shows nothing.
 LEAST_PAGES = 20
 POOLS_MIB = (5, 5, 6, 8, 16, 64, 128)
-# Later than in a second after it has begun few recoveries go on.
+# Later than in a second after it has begun few recoveries go on, and few pages are left to write.
 MAX_RECOVERY_SEC = 1.0
+# Kills of servers that open before they have written all pages, which come after that.
+AFTER_OPENING_SHARE = 0.5
 BEGIN_TIMEOUT_SEC = 30.0
 # MySQL's shutdown has no end at times if nothing is purged: it waits for pages that it does not write. It is killed,
 # and what it leaves recovered once more.
@@ -56,7 +58,7 @@ _STARTED = re.compile(r"started; log sequence number (\d+)")
 # may end with a part of a mini-transaction.
 OF_START_BYTES = 16384
 _BATCH = re.compile(r"Applying a batch of (\d+) redo")
-_BEGUN, _ENDED = "Applying a batch of", "InnoDB initialization has ended"
+_BEGUN, _OPEN, _ENDED = "Applying a batch of", "changed pages are left to the page cleaners", "InnoDB initialization has ended"
 # Bytes of rows that the canary changes in the redo of one image; some of them are freed later, or overwritten.
 CHANGED_ROWS = 40
 CANARY_IMAGES = 6
@@ -268,10 +270,12 @@ class RedoLife:
         page_kib = next(int(text.partition("=")[2].rstrip("k")) for text in options if "innodb-page-size" in text)
         return [f"--innodb-buffer-pool-size={self._r.choice(POOLS_MIB) * max(1, page_kib // pages.PAGE_KIB)}M"]
 
-    def _kill_in_recovery(self, server: Server) -> None:
-        """Kill it some time after it has begun to apply redo."""
+    def _kill_in_recovery(self, server: Server, opens_early: bool) -> None:
+        """Kill it some time after it has begun to apply redo, or has left pages to the page cleaners."""
         end = time.monotonic() + BEGIN_TIMEOUT_SEC
-        while _BEGUN not in server.said() and _ENDED not in server.said() and not server.has_died and time.monotonic() < end:
+        is_late = opens_early and self._r.random() < AFTER_OPENING_SHARE
+        awaited = _OPEN if is_late else _BEGUN
+        while awaited not in server.said() and _ENDED not in server.said() and not server.has_died and time.monotonic() < end:
             time.sleep(0.002)
         time.sleep(self._r.random() ** 3 * MAX_RECOVERY_SEC)
         if server.has_died:
@@ -280,18 +284,20 @@ class RedoLife:
         server.kill()
         said = server.said()
         self._rig.counts.kills_in_recovery += _BEGUN in said and _ENDED not in said
+        self._rig.counts.kills_after_opening += bool(LEFT.search(said))
 
     def _compare(self, image: Image) -> None:
         rig, r, counts = self._rig, self._r, self._rig.counts
         # The others, too: what this build does with MySQL's values must be what MySQL does.
         name = r.choices(["ours", "off"], [4, 1])[0] if self._tamper is None else "ours"
-        extra = (REDO_ON,) if name == "ours" else ()
+        extra = (REDO_ON, r.choice([FLUSH_ON, FLUSH_OFF])) if name == "ours" else ()
         binary = rig.binaries[name]
         place = self._copy(image.crashed, "found", image.options)
         if self._tamper and not self._tamper(place.data, r):
             return
         for _ in range(0 if self._tamper else r.choice(KILLS)):
-            self._kill_in_recovery(Server(binary, place, [*_RECOVERY, *extra, *self._pool(image.options)]))
+            server = Server(binary, place, [*_RECOVERY, *extra, *self._pool(image.options)])
+            self._kill_in_recovery(server, FLUSH_ON in extra)
         answer = self._recover(binary, place, image.options, extra)
         if isinstance(answer, str):
             self._verdict.wrong.append(answer)
@@ -301,6 +307,7 @@ class RedoLife:
             said = place.log.read_text(encoding="utf-8", errors="replace")
             counts.batches += len(_BATCH.findall(said))
             counts.recoveries_parallel += name == "ours" and bool(REUSED.search(said))
+            counts.recoveries_left += bool(LEFT.search(said))
             result = compare(image.expected, answer, image.ends)
             counts.pages_compared += result.compared
             counts.pages_left_out += result.left_out

@@ -35,6 +35,9 @@ SCAN_ON, SCAN_OFF = "--loose-binlog-startup-scan=TRANSACTIONS", "--loose-binlog-
 # Lives whose recoveries have it; see docs/redo-recovery.md.
 REDO_SHARE = 1 / 2
 REDO_ON, REDO_OFF = "--loose-innodb-redo-recovery=PARALLEL", "--loose-innodb-redo-recovery=STOCK"
+FLUSH_SHARE = 1 / 2
+FLUSH_ON, FLUSH_OFF = "--loose-innodb-recovery-flush=BACKGROUND", "--loose-innodb-recovery-flush=WAIT"
+LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")
 REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
 _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
@@ -89,6 +92,7 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         MAP_ON if r.random() < MAP_SHARE else MAP_OFF,
         *_scan_options(r),
         REDO_ON if r.random() < REDO_SHARE else REDO_OFF,
+        FLUSH_ON if r.random() < FLUSH_SHARE else FLUSH_OFF,
     ]
 
 
@@ -193,6 +197,15 @@ class Server:
     def has_redo(self) -> bool:
         """Whether it recovers with innodb_redo_recovery=PARALLEL."""
         return self.binary.name == "ours" and REDO_ON in self.place.options
+
+    @property
+    def has_flush(self) -> bool:
+        """Whether it may open before it has written what it has recovered."""
+        return self.binary.name == "ours" and FLUSH_ON in self.place.options
+
+    def has_left_pages(self) -> bool:
+        """Whether it has opened so."""
+        return bool(LEFT.search(self.said()))
 
     def redo_reused(self) -> bool:
         """Whether it has recovered index pages that way."""

@@ -153,14 +153,17 @@ def test_a_checkpoint_has_to_have_a_place(tmp_path: Path) -> None:
         RedoLog(tmp_path / "other").bytes()
 
 
-GOOD = Counts(acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), recoveries_parallel=40, batches=99,
-              kills_in_recovery=30, pages_recovered=99, pages_compared=999)  # fmt: skip
+GOOD = Counts(acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), recoveries_parallel=40, recoveries_left=5, batches=99,
+              kills_in_recovery=30, kills_after_opening=1, pages_recovered=99, pages_compared=999)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({}, ""),
+        ({"recoveries_left": 4}, "4 of 40 recoveries have left pages"),
+        ({"kills_after_opening": 0}, "no kill after opening"),
+        ({"flush_starts": Counter(kill=10)}, "none of 10 starts with innodb_recovery_flush=BACKGROUND"),
         ({"recoveries": Counter(off=99)}, "no recovery was compared after 30 crashes"),
         ({"pages_compared": 0}, "no recovery was compared"),
         ({"pages_recovered": 0}, "no recovery was compared"),

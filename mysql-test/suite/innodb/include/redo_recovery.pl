@@ -16,6 +16,9 @@
 #   forget_crash();
 #   damage_and_compare();
 #   skip_and_compare();           # of a debug server
+#   compare_early($n_kills, $sql, @server_options);   # innodb_recovery_flush
+#   make_crash_with_buffered_changes();   # instead of make_crash()
+#   check_buffered(@server_options);
 #   finish();
 
 require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/tablespace_check.pl";
@@ -46,7 +49,9 @@ my @names = sort(keys(%tables));
 sub sums {
   return join(' UNION ALL ', map {
       "SELECT '$_', COUNT(*), SUM(a), SUM(CRC32(CONCAT_WS('-', b, c, d))) FROM $_"
-    } @names) . ';CHECK TABLE ' . join(', ', @names);
+    } @names) . ';SELECT COUNT(*), SUM(a), SUM(CRC32(b)) FROM late;'
+    . 'SELECT COUNT(*), SUM(a) FROM late_too;'
+    . 'CHECK TABLE late, late_too, ' . join(', ', @names);
 }
 
 my $sums_before;
@@ -96,6 +101,13 @@ sub make_crash {
          UPDATE $name SET b = 'rolled back' WHERE a % 13 = 0;
          ROLLBACK");
   }
+  # Nothing but redo has the first page of the one, and the new flags of the other.
+  sql("CREATE TABLE late (a INT PRIMARY KEY, b CHAR(9)) ENCRYPTION='Y';
+       INSERT INTO late SELECT a, LEFT(b, 9) FROM dynamic WHERE a < 400;
+       CREATE TABLESPACE late_space ADD DATAFILE 'late_space.ibd';
+       CREATE TABLE late_too (a INT PRIMARY KEY) TABLESPACE late_space;
+       INSERT INTO late_too SELECT a FROM late;
+       ALTER TABLESPACE late_space ENCRYPTION='Y'");
   $sums_before = sql(sums());
   crash();
   move('data', 'data.crashed');
@@ -112,7 +124,8 @@ sub forget_crash {
   rmtree('data');
   move('data.crashed', 'data');
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
-  sql('DROP TABLE ' . join(', ', @names));
+  sql('DROP TABLE late, late_too, ' . join(', ', @names)
+    . '; DROP TABLESPACE late_space');
   stop();
 }
 
@@ -221,6 +234,99 @@ sub damage_and_compare {
   substr($other{'dynamic.ibd:9'}, 300, 1) ^= "\x01";
   my @differences = differences($stock, \%other);
   print("@differences\n");
+}
+
+# What no server writes by itself in a start without rollback.
+sub of_tables {
+  my ($pages) = @_;
+  return { map { $_ => $pages->{$_} } grep { !/^(ibdata1|undo_)/ } keys(%$pages) };
+}
+
+# Open without rollback and purge before all pages are written, and do no more about
+# that.
+sub open_early {
+  my (@server_options) = @_;
+  start('--innodb-force-recovery=3', '--innodb-recovery-flush=BACKGROUND',
+    @server_options) or die 'Cannot start';
+  my ($n_left) = read_file($log) =~ /Redo recovery: (\d+) changed pages are left/;
+  die 'No pages were left' unless defined $n_left;
+  # With a small pool the last batch may have few.
+  die "$n_left pages were left" if $n_left < 100 && "@server_options" !~ /pool-size=16M/;
+}
+
+# From where the last start has recovered.
+sub checkpoint {
+  return (read_file($log) =~ /latest found checkpoint is at lsn = (\d+)/)[0];
+}
+
+# The pages after a server that opened early has been killed some times, has done
+# something each time, and opens early once more; those of a server that waits; and
+# whether pages of the crash were enough to show anything.
+sub compare_early {
+  my ($n_kills, $sql, @server_options) = @_;
+  my $stock = of_tables(recovered('--innodb-redo-recovery=STOCK'));
+  my $n_changed = differences(of_tables(pages('data.crashed')), $stock);
+
+  restore();
+  foreach my $n (1 .. $n_kills) {
+    open_early(@server_options);
+    sql($sql) if $sql;
+    crash();
+  }
+  # What is wrong now must be seen, and not be made again.
+  if ($sql) {
+    my $checkpoint = checkpoint();
+    start('--innodb-force-recovery=3') or die 'Cannot start';
+    die 'The checkpoint has not moved' if checkpoint() == $checkpoint;
+  } else {
+    open_early(@server_options);
+  }
+  stop();
+  my @differences = differences($stock, of_tables(pages('data')));
+
+  if ($n_changed < $n_least_pages) {
+    print("Only $n_changed pages were recovered.\n");
+  } else {
+    print(@differences ? "Pages differ.\n" : "The same pages.\n");
+  }
+  return @differences;
+}
+
+# Leave an index whose pages have changes in redo, and others in the change buffer.
+sub make_crash_with_buffered_changes {
+  my $rows = sub {
+    my ($from, $to) = @_;
+    return "SET SESSION cte_max_recursion_depth = 1000000;
+      INSERT INTO buffered (b) WITH RECURSIVE n (i) AS
+        (SELECT $from UNION ALL SELECT i + 1 FROM n WHERE i < $to)
+        SELECT SHA2(i, 256) FROM n";
+  };
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  sql('CREATE TABLE buffered (a INT AUTO_INCREMENT PRIMARY KEY,
+         b CHAR(64) CHARACTER SET latin1, KEY b (b));' . $rows->(1, 60000));
+  sql('SET GLOBAL innodb_fast_shutdown = 0');
+  stop();
+
+  start('--innodb-buffer-pool-size=5M', '--innodb-change-buffering=all')
+    or die 'Cannot start';
+  sql($rows->(60001, 64000));
+  crash();
+  move('data', 'data.crashed');
+}
+
+sub check_buffered {
+  my (@server_options) = @_;
+  restore();
+  start('--innodb-buffer-pool-size=128M', '--innodb-recovery-flush=BACKGROUND',
+    @server_options) or die 'Cannot start';
+  print(read_file($log) =~ /because the change buffer is not empty/
+    ? 'All pages were written. ' : 'Pages were left. ');
+  my ($success, $output) = client('SELECT COUNT(a) FROM buffered FORCE INDEX (PRIMARY)
+      UNION ALL SELECT COUNT(b) FROM buffered FORCE INDEX (b); CHECK TABLE buffered',
+    '--database=test -N');
+  print($success && $output =~ /^64000\s+64000\s+test.buffered\s+check\s+status\s+OK\s*$/
+    ? "The index is sound.\n" : "The index is damaged.\n");
+  crash();
 }
 
 # Updates in place are left out, in a debug server.
