@@ -13,7 +13,7 @@ PAGE_BYTES = PAGE_KIB * 1024
 _LSN_AT, _DATA_AT = 16, 38
 # Where page 0 of ibdata1 has what a shutdown has flushed; no checksum includes it.
 FLUSH_LSN = slice(26, 34)
-_SPACE_FLAGS_AT = 54
+_SPACE_ID_AT, _SPACE_FLAGS_AT = 34, 54
 _ENCRYPTION = 1 << 13
 # The last eight bytes are the checksum again and half of the LSN.
 _END_BYTES = 8
@@ -35,11 +35,21 @@ def without_lsn(page: bytes) -> bytes:
     return page[4:_LSN_AT] + page[_LSN_AT + 8 : -_END_BYTES]
 
 
+def _head(path: Path, at: int) -> int:
+    """A number of four bytes in the first page; 0 if the file is empty."""
+    with path.open("rb") as file:
+        file.seek(at)
+        return int.from_bytes(file.read(4), "big")
+
+
 def _flags(path: Path) -> int:
     """The flags of a tablespace; 0 if its file is empty."""
-    with path.open("rb") as file:
-        head = file.read(_SPACE_FLAGS_AT + 4)
-    return struct.unpack_from(">I", head, _SPACE_FLAGS_AT)[0] if len(head) == _SPACE_FLAGS_AT + 4 else 0
+    return _head(path, _SPACE_FLAGS_AT)
+
+
+def space_of(path: Path) -> int:
+    """The ID of a tablespace; 0, which is that of the system tablespace, if its file is empty."""
+    return _head(path, _SPACE_ID_AT)
 
 
 def bytes_of(path: Path) -> int:

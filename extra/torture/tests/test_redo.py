@@ -52,6 +52,29 @@ def test_pages_are_compared(name: str, one: Any, other: Any, differs: bool, left
     assert (bool(found.different), found.left_out, found.compared) == (differs, left_out, 1 - left_out)
 
 
+@pytest.mark.parametrize(("unlogged", "differs"), [([("c0/w.ibd", 3)], False), ([("c0/w.ibd", 4)], True), ([], True)])
+def test_what_was_in_the_doublewrite_buffer_alone_is_left_out(unlogged: Any, differs: bool) -> None:
+    one, other = ({("c0/w.ibd", 3): redo.Page(lsn, b"", b"")} for lsn in (400, 500))
+    found = redo.compare(one, other, ENDS, unlogged)
+    assert (bool(found.different), found.left_out) == (differs, not differs)
+    # One that is not there is no such page.
+    assert redo.compare(one, {}, ENDS, unlogged).different
+
+
+def test_pages_of_the_doublewrite_buffer(tmp_path: Path) -> None:
+    (tmp_path / "c0").mkdir()
+    for name, space in (("ibdata1", 0), ("c0/w.ibd", 28)):
+        head = bytearray(PAGE_BYTES)
+        head[34:38] = struct.pack(">I", space)
+        (tmp_path / name).write_bytes(head)
+    said = "".join(
+        f"Recovered page [page id: space={space}, page number={number}] from the doublewrite buffer.\n"
+        for space, number in [(28, 3), (28, 4), (28, 9), (77, 3)]
+    )
+    before = {("c0/w.ibd", number): redo.Page(lsn, b"", b"") for number, lsn in [(3, 0), (4, 5), (5, 0)]}
+    assert redo.restored(said, tmp_path, before) == {("c0/w.ibd", 3)}
+
+
 STARTED = "InnoDB 9.7.4 started; log sequence number 90000"
 
 
