@@ -122,46 +122,29 @@ const char *why_not() {
   return is_change_buffer_empty() ? nullptr : "the change buffer is not empty";
 }
 
-/** Sort a flush list by the oldest change. Nobody flushes.
+/** Put pages that are needed in their files where a flush list is flushed
+first. Nobody flushes, and no checkpoint may be written until it is sorted.
 @param[in,out]  buf_pool  buffer pool instance
-@param[in]      has_needed_first  true if pages that are needed in their files
-                                  come before all others when the list is
-                                  flushed; no checkpoint may be written then
-@return how many pages are needed in their files */
-size_t sort(buf_pool_t *buf_pool, bool has_needed_first) {
-  std::vector<std::pair<std::pair<bool, lsn_t>, buf_page_t *>> pages;
-  size_t n_needed = 0;
+@return how many there are */
+size_t put_needed_first(buf_pool_t *buf_pool) {
+  std::vector<buf_page_t *> pages;
 
   buf_flush_list_mutex_enter(buf_pool);
 
-  auto &list = buf_pool->flush_list;
-  pages.reserve(UT_LIST_GET_LEN(list));
-
-  for (auto bpage : list) {
-    const bool is_needed = is_needed_in_file(bpage);
-
-    n_needed += is_needed;
-    pages.push_back(
-        {{!(is_needed && has_needed_first), bpage->get_oldest_lsn()}, bpage});
+  for (auto bpage : buf_pool->flush_list) {
+    if (is_needed_in_file(bpage)) {
+      pages.push_back(bpage);
+    }
   }
 
-  DBUG_EXECUTE_IF(
-      "recovery_flush_keep_order", if (!has_needed_first) { pages.clear(); });
-
-  std::sort(pages.begin(), pages.end());
-
-  /* The end of the list, which is flushed first, is made first. */
-  for (const auto &page : pages) {
-    UT_LIST_REMOVE(list, page.second);
-    UT_LIST_ADD_FIRST(list, page.second);
+  for (auto bpage : pages) {
+    UT_LIST_REMOVE(buf_pool->flush_list, bpage);
+    UT_LIST_ADD_LAST(buf_pool->flush_list, bpage);
   }
-
-  buf_pool->flush_hp.set(nullptr);
-  buf_pool->oldest_hp.set(nullptr);
 
   buf_flush_list_mutex_exit(buf_pool);
 
-  return n_needed;
+  return pages.size();
 }
 
 /** Write the pages that a start needs in their files.
@@ -170,7 +153,7 @@ size_t sort(buf_pool_t *buf_pool, bool has_needed_first) {
 size_t write_needed(buf_pool_t *buf_pool) {
   size_t n_written = 0;
 
-  while (const auto n_needed = sort(buf_pool, true)) {
+  while (const auto n_needed = put_needed_first(buf_pool)) {
     ulint n_pages = 0;
 
     buf_flush_do_batch(buf_pool, BUF_FLUSH_LIST, n_needed, LSN_MAX, &n_pages);
@@ -179,6 +162,36 @@ size_t write_needed(buf_pool_t *buf_pool) {
   }
 
   return n_written;
+}
+
+/** Sort a flush list by the oldest change, newest first. Nobody flushes.
+@param[in,out]  buf_pool  buffer pool instance */
+void sort(buf_pool_t *buf_pool) {
+  DBUG_EXECUTE_IF("recovery_flush_keep_order", return;);
+
+  std::vector<std::pair<lsn_t, buf_page_t *>> pages;
+
+  buf_flush_list_mutex_enter(buf_pool);
+
+  auto &list = buf_pool->flush_list;
+  pages.reserve(UT_LIST_GET_LEN(list));
+
+  for (auto bpage : list) {
+    pages.emplace_back(bpage->get_oldest_lsn(), bpage);
+  }
+
+  std::sort(pages.begin(), pages.end());
+
+  for (const auto &page : pages) {
+    UT_LIST_REMOVE(list, page.second);
+    UT_LIST_ADD_FIRST(list, page.second);
+  }
+
+  /* They tell where to go on, in the order that was. */
+  buf_pool->flush_hp.set(nullptr);
+  buf_pool->oldest_hp.set(nullptr);
+
+  buf_flush_list_mutex_exit(buf_pool);
 }
 
 /** Lose a page of a table, as if it had been written.
@@ -218,7 +231,7 @@ void arrange_pages() {
     const auto buf_pool = buf_pool_from_array(i);
 
     n_written += write_needed(buf_pool);
-    sort(buf_pool, false);
+    sort(buf_pool);
     DBUG_EXECUTE_IF("recovery_flush_lose_page", lose_page(buf_pool););
   }
 
@@ -278,8 +291,10 @@ bool make_room(const log_t &log) {
     return false;
   }
 
-  const auto max_age = log.m_capacity.adaptive_flush_max_age();
   const auto age = log.recovered_lsn - log.last_checkpoint_lsn.load();
+  auto max_age = log.m_capacity.adaptive_flush_max_age();
+
+  DBUG_EXECUTE_IF("recovery_flush_full_log", max_age = age / 2;);
 
   if (age > max_age) {
     ulint n_pages = 0;
@@ -287,9 +302,11 @@ bool make_room(const log_t &log) {
     buf_flush_lists(ULINT_MAX, log.recovered_lsn - max_age, &n_pages);
     buf_flush_await_no_flushing(nullptr, BUF_FLUSH_LIST);
 
-    ib::info(ER_IB_MSG_383)
-        << "Redo recovery: wrote " << n_pages
-        << " pages with the oldest changes, because the redo log is full.";
+    if (n_pages > 0) {
+      ib::info(ER_IB_MSG_383)
+          << "Redo recovery: wrote " << n_pages
+          << " pages with the oldest changes, because the redo log is full.";
+    }
   }
 
   return true;

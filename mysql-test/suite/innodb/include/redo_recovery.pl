@@ -17,6 +17,7 @@
 #   damage_and_compare();
 #   skip_and_compare();           # of a debug server
 #   compare_early($n_kills, $sql, @server_options);   # innodb_recovery_flush
+#   check_full_log();             # the same, of a debug server
 #   make_crash_with_buffered_changes();   # instead of make_crash()
 #   check_buffered(@server_options);
 #   finish();
@@ -290,6 +291,16 @@ sub compare_early {
     print(@differences ? "Pages differ.\n" : "The same pages.\n");
   }
   return @differences;
+}
+
+# The rows after a recovery that takes the redo log for full, in a debug server.
+sub check_full_log {
+  restore();
+  start('--innodb-recovery-flush=BACKGROUND', '--innodb-buffer-pool-size=128M',
+    '--debug=d,recovery_flush_full_log') or die 'Cannot start';
+  print(read_file($log) =~ /Redo recovery: wrote \d+ pages with the oldest changes/
+    ? 'Some pages were written. ' : 'No page was written. ');
+  print_rows();
 }
 
 # Leave an index whose pages have changes in redo, and others in the change buffer.
