@@ -63,6 +63,7 @@ MANY_TURNS = 80
 # With so many starts with innodb_redo_recovery=PARALLEL some must have had redo of index pages.
 MANY_REDO_STARTS = 10
 # Of so many crashes most must have left redo, and kills must have met recoveries.
+MANY_RECOVERIES = 20
 MANY_IMAGES = 20
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
@@ -363,7 +364,8 @@ def _judge_redo(rig: Rig) -> list[str]:
         problems.append(f"no recovery was compared after {counts.images} crashes")
     if 2 * counts.recoveries_parallel < counts.recoveries["ours"]:
         problems.append(f"{counts.recoveries_parallel} of {counts.recoveries['ours']} recoveries have kept objects of indexes")
-    if 8 * counts.recoveries_left < counts.recoveries["ours"]:
+    # Half of them may; chance may have drawn none of a few.
+    if counts.recoveries["ours"] >= MANY_RECOVERIES and 8 * counts.recoveries_left < counts.recoveries["ours"]:
         problems.append(f"{counts.recoveries_left} of {counts.recoveries['ours']} recoveries have left pages to the page cleaners")
     if counts.images >= MANY_IMAGES:
         if not counts.kills_after_opening:
