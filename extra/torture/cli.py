@@ -62,6 +62,8 @@ SCAN_SHARES = {"kill": (40, 0.02), "power": (60, 0.02)}
 MANY_TURNS = 80
 # With so many starts with innodb_redo_recovery=PARALLEL some must have had redo of index pages.
 MANY_REDO_STARTS = 10
+# With so many with innodb_recovery_flush=BACKGROUND some must have left pages: in a life with change buffering none may.
+MANY_FLUSH_STARTS = 60
 # Of so many crashes most must have left redo, and kills must have met recoveries.
 MANY_RECOVERIES = 20
 MANY_IMAGES = 20
@@ -406,7 +408,7 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     if starts >= MANY_REDO_STARTS and not _crashes(counts.redo_used):
         problems.append(f"none of {starts} starts with innodb_redo_recovery=PARALLEL has used it")
     starts = _crashes(counts.flush_starts)
-    if starts >= MANY_REDO_STARTS and not _crashes(counts.flush_used):
+    if starts >= MANY_FLUSH_STARTS and not _crashes(counts.flush_used):
         problems.append(f"none of {starts} starts with innodb_recovery_flush=BACKGROUND has left pages")
     disks = counts.power_cuts + counts.unmountable
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
