@@ -167,8 +167,6 @@ size_t write_needed(buf_pool_t *buf_pool) {
 /** Sort a flush list by the oldest change, newest first. Nobody flushes.
 @param[in,out]  buf_pool  buffer pool instance */
 void sort(buf_pool_t *buf_pool) {
-  DBUG_EXECUTE_IF("recovery_flush_keep_order", return;);
-
   std::vector<std::pair<lsn_t, buf_page_t *>> pages;
 
   buf_flush_list_mutex_enter(buf_pool);
@@ -199,12 +197,12 @@ void sort(buf_pool_t *buf_pool) {
 [[maybe_unused]] void lose_page(buf_pool_t *buf_pool) {
   buf_flush_list_mutex_enter(buf_pool);
 
-  auto bpage = UT_LIST_GET_FIRST(buf_pool->flush_list);
+  auto bpage = UT_LIST_GET_LAST(buf_pool->flush_list);
 
   while (bpage != nullptr &&
          (fsp_is_system_or_temp_tablespace(bpage->id.space()) ||
           fsp_is_dd_tablespace(bpage->id.space()))) {
-    bpage = UT_LIST_GET_NEXT(list, bpage);
+    bpage = UT_LIST_GET_PREV(list, bpage);
   }
 
   buf_flush_list_mutex_exit(buf_pool);
@@ -214,6 +212,18 @@ void sort(buf_pool_t *buf_pool) {
 
     mutex_enter(mutex);
     buf_flush_remove(bpage);
+    mutex_exit(mutex);
+  }
+}
+
+/** Take the newest change of each page for its oldest.
+@param[in,out]  buf_pool  buffer pool instance */
+[[maybe_unused]] void forget_oldest(buf_pool_t *buf_pool) {
+  for (auto bpage : buf_pool->flush_list) {
+    const auto mutex = buf_page_get_mutex(bpage);
+
+    mutex_enter(mutex);
+    bpage->set_oldest_lsn(bpage->get_newest_lsn());
     mutex_exit(mutex);
   }
 }
@@ -231,6 +241,7 @@ void arrange_pages() {
     const auto buf_pool = buf_pool_from_array(i);
 
     n_written += write_needed(buf_pool);
+    DBUG_EXECUTE_IF("recovery_flush_forget_oldest", forget_oldest(buf_pool););
     sort(buf_pool);
     DBUG_EXECUTE_IF("recovery_flush_lose_page", lose_page(buf_pool););
   }
