@@ -26,10 +26,13 @@ REMOVE_TIMEOUT_SEC = 5.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Read limits of a volume: I/Os a second and bytes a second."""
+    """Limits of a volume: I/Os a second and bytes a second, of reads and, apart from them, of direct writes."""
 
     read_iops: int
     read_bytes_per_sec: int
+    # None: writes are not limited.
+    write_iops: int | None = None
+    write_bytes_per_sec: int | None = None
 
 
 class Group(Protocol):
@@ -55,17 +58,22 @@ def v1_lines(numbers: str, limits: Limits | None) -> dict[str, str]:
     """What to write into which blkio.throttle file; None lifts the limits."""
     iops = limits.read_iops if limits else 0
     rate = limits.read_bytes_per_sec if limits else 0
+    write_iops = limits.write_iops or 0 if limits else 0
+    write_rate = limits.write_bytes_per_sec or 0 if limits else 0
     return {
         "blkio.throttle.read_iops_device": f"{numbers} {iops}",
         "blkio.throttle.read_bps_device": f"{numbers} {rate}",
+        "blkio.throttle.write_iops_device": f"{numbers} {write_iops}",
+        "blkio.throttle.write_bps_device": f"{numbers} {write_rate}",
     }
 
 
 def v2_line(numbers: str, limits: Limits | None) -> str:
     """What to write into io.max; None lifts the limits."""
     if limits is None:
-        return f"{numbers} rbps=max riops=max"
-    return f"{numbers} rbps={limits.read_bytes_per_sec} riops={limits.read_iops}"
+        return f"{numbers} rbps=max riops=max wbps=max wiops=max"
+    reads = f"rbps={limits.read_bytes_per_sec} riops={limits.read_iops}"
+    return f"{numbers} {reads} wbps={limits.write_bytes_per_sec or 'max'} wiops={limits.write_iops or 'max'}"
 
 
 class _BaseGroup:

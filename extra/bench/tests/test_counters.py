@@ -106,10 +106,16 @@ def test_throttle_lines() -> None:
     assert throttle.v1_lines("254:0", limits) == {
         "blkio.throttle.read_iops_device": "254:0 3000",
         "blkio.throttle.read_bps_device": "254:0 131072000",
+        "blkio.throttle.write_iops_device": "254:0 0",
+        "blkio.throttle.write_bps_device": "254:0 0",
     }
+    both = throttle.Limits(3000, 131072000, 200, 1000)
+    assert throttle.v1_lines("254:0", both)["blkio.throttle.write_iops_device"] == "254:0 200"
+    assert throttle.v1_lines("254:0", both)["blkio.throttle.write_bps_device"] == "254:0 1000"
+    assert throttle.v2_line("8:0", both) == "8:0 rbps=131072000 riops=3000 wbps=1000 wiops=200"
     assert throttle.v1_lines("254:0", None)["blkio.throttle.read_iops_device"] == "254:0 0"
-    assert throttle.v2_line("8:0", limits) == "8:0 rbps=131072000 riops=3000"
-    assert throttle.v2_line("8:0", None) == "8:0 rbps=max riops=max"
+    assert throttle.v2_line("8:0", limits) == "8:0 rbps=131072000 riops=3000 wbps=max wiops=max"
+    assert throttle.v2_line("8:0", None) == "8:0 rbps=max riops=max wbps=max wiops=max"
 
 
 REAL_RMDIR = os.rmdir
@@ -143,10 +149,10 @@ def test_groups_are_limited_and_removed(
     group.remove()
     assert not group.path.exists()
     if version == 1:
-        assert written[-1] == "blkio.throttle.read_bps_device=254:0 0"
+        assert written[-1] == "blkio.throttle.write_bps_device=254:0 0"
     else:
         assert written[0] == "cgroup.subtree_control=+io"
-        assert written[-1] == "io.max=254:0 rbps=max riops=max"
+        assert written[-1] == "io.max=254:0 rbps=max riops=max wbps=max wiops=max"
 
 
 def test_a_refused_limit_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
