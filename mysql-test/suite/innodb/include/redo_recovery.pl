@@ -6,9 +6,10 @@
 #
 # ==== Usage ====
 #
-# Within a perl block, after initialize():
+# Within a perl block:
 #
 #   require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/redo_recovery.pl";
+#   initialize_lazily();
 #   make_crash($sql);             # executed before the load
 #   compare_pages(@server_options);     # as often as wanted, each time the same crash
 #   check_rows(@server_options);  # the same
@@ -45,6 +46,21 @@ my %tables = (
   instant_r  => 'ROW_FORMAT=REDUNDANT',
   parts      => 'PARTITION BY HASH (a) PARTITIONS 3');
 my @names = sort(keys(%tables));
+
+# A data directory whose servers write a page only if they have to.
+sub initialize_lazily {
+  initialize('--innodb-redo-log-capacity=256M', '--innodb-adaptive-flushing=OFF',
+    '--innodb-max-dirty-pages-pct=99', '--innodb-idle-flush-pct=0',
+    '--innodb-max-dirty-pages-pct-lwm=0', '--innodb-stats-auto-recalc=OFF',
+    '--innodb-io-capacity=300', '--innodb-io-capacity-max=600');
+}
+
+# What makes such a server write some hundred pages, the oldest changes first, and a
+# checkpoint.
+sub write_some {
+  return 'SET GLOBAL innodb_idle_flush_pct = 100; DO SLEEP(3);
+    SET GLOBAL innodb_idle_flush_pct = 0; DO SLEEP(2)';
+}
 
 # The rows of all tables.
 sub sums {
