@@ -38,11 +38,12 @@ original code would not have read at all:
   through from its last page, the one that is needed first, so that the rest
   which is left out is the part that is needed last.
 
-Only undo tablespaces: they have one file, which stays open as long as the
-tablespace exists (they are not in the LRU of open files), have no compressed
-pages and no change buffer entries. The tablespace is held with
+Only undo tablespaces are read by read(): they have one file, which stays open
+as long as the tablespace exists (they are not in the LRU of open files), have
+no compressed pages and no change buffer entries. The tablespace is held with
 fil_space_acquire_silent() all the time, so it is neither dropped nor truncated
-meanwhile. */
+meanwhile. Crash recovery reads pages of any tablespace with File_reader
+(log/log0apply.cc). */
 
 #include "buf0run.h"
 
@@ -72,28 +73,116 @@ meanwhile. */
 
 namespace buf_run {
 
+namespace {
+
+/** Who takes blocks in this thread. */
+thread_local Collector *s_collector = nullptr;
+
+}  // namespace
+
+Collector::Taking::Taking(Collector *collector) {
+  ut_ad(s_collector == nullptr);
+  s_collector = collector;
+}
+
+Collector::Taking::~Taking() { s_collector = nullptr; }
+
+void before_wait() {
+  if (s_collector != nullptr) {
+    s_collector->before_wait();
+  }
+}
+
+byte *frame_of(buf_page_t *page) {
+  return page->size.is_compressed()
+             ? page->zip.data
+             : reinterpret_cast<buf_block_t *>(page)->frame;
+}
+
+bool decrypt(fil_space_t *space, buf_page_t *page) {
+  const auto frame = frame_of(page);
+
+  if (!Encryption::is_encrypted_page(frame)) {
+    return true;
+  }
+
+  IORequest request(IORequest::READ);
+  fil_io_set_encryption(request, page->id, space);
+
+  return request.encryption_algorithm().decrypt(
+             request, frame, page->size.physical(), nullptr, 0) == DB_SUCCESS;
+}
+
 #ifdef _WIN32
 
-Result read(space_id_t, page_no_t, page_no_t, const On_page &) { return {}; }
+bool File_reader::read_all(const Pages &) { return false; }
 
-void before_wait() {}
+Result read(space_id_t, page_no_t, page_no_t, const On_page &) { return {}; }
 
 bool wait_for_read(const page_id_t &) { return false; }
 
 #else
 
+bool File_reader::read_all(const Pages &pages) {
+  const size_t n_page_bytes = m_page_size.physical();
+  const auto first = pages.front()->id.page_no();
+  auto next = first;
+  std::vector<iovec> buffers;
+
+  buffers.reserve(pages.back()->id.page_no() - first + 1);
+
+  for (auto page : pages) {
+    for (; next < page->id.page_no(); ++next) {
+      ut_ad(m_gap != nullptr);
+      buffers.push_back({m_gap, n_page_bytes});
+    }
+    buffers.push_back({frame_of(page), n_page_bytes});
+    ++next;
+  }
+
+  const size_t n_wanted = buffers.size() * n_page_bytes;
+
+#ifdef UNIV_PFS_IO
+  PSI_file_locker_state state;
+  PSI_file_locker *locker = nullptr;
+  const auto location = UT_LOCATION_HERE;
+  register_pfs_file_io_begin(&state, locker, m_file.handle, n_wanted,
+                             PSI_FILE_READ, location);
+#endif /* UNIV_PFS_IO */
+
+  ssize_t n_read;
+
+  do {
+    n_read = preadv(m_file.handle.m_file, buffers.data(),
+                    static_cast<int>(buffers.size()),
+                    static_cast<os_offset_t>(first) * n_page_bytes);
+  } while (n_read < 0 && errno == EINTR);
+
+  const size_t n_bytes = n_read < 0 ? 0 : n_read;
+
+#ifdef UNIV_PFS_IO
+  register_pfs_file_io_end(locker, n_bytes);
+#endif /* UNIV_PFS_IO */
+
+  ++os_n_file_reads;
+  ++m_n_reads;
+  srv_stats.data_read.add(n_bytes);
+
+  return n_bytes == n_wanted;
+}
+
 namespace {
 
 /** Reads adjacent pages of one tablespace. */
-class Reader {
+class Reader : public Collector {
  public:
   /** Constructor.
   @param[in]  space    undo tablespace, acquired
   @param[in]  on_page  called for each page that was read */
   Reader(fil_space_t *space, const On_page &on_page)
       : m_space(space),
-        m_file(space->files.front()),
         m_page_size(space->flags),
+        m_reader(space->files.front(), m_page_size),
         m_on_page(on_page) {}
 
   /** Read pages.
@@ -103,67 +192,43 @@ class Reader {
   Result read(page_no_t low, page_no_t high);
 
   /** The thread is about to wait for a free block: hold none. */
-  void before_wait();
+  void before_wait() override;
 
  private:
-  using Blocks = std::vector<buf_block_t *>;
-
-  /** Read the pages of m_blocks, and complete them. */
-  void read_blocks();
-
-  /** Read into the frames of several blocks with one call.
-  @param[in]  blocks  blocks of adjacent pages, last page first
-  @return true if all of them are full */
-  bool read_all(const Blocks &blocks);
-
-  /** Read one page.
-  @param[in]  block  where to
-  @return true if it was read */
-  bool read_one(const buf_block_t *block);
+  /** Read the pages of m_pages, and complete them. */
+  void read_pages();
 
   /** Complete the read of a page, or drop it.
-  @param[in]  block    block of the page
+  @param[in]  page     page
   @param[in]  is_full  true if the page was read */
-  void complete(buf_block_t *block, bool is_full);
+  void complete(buf_page_t *page, bool is_full);
 
   /** Decrypt a page, and check that it is what it should be.
-  @param[in]  block  block of the page
+  @param[in]  page  page
   @return true if the page is good */
-  bool is_good(const buf_block_t *block);
-
-  /** Call a read function of the system, until it is not interrupted.
-  @param[in]  n_wanted  number of bytes
-  @param[in]  call      the function, for a file descriptor
-  @return true if that many bytes were read */
-  template <typename Call>
-  bool read_instrumented(size_t n_wanted, Call call);
+  bool is_good(buf_page_t *page);
 
   /** Undo tablespace. */
   fil_space_t *const m_space;
-  /** Its file. */
-  fil_node_t &m_file;
   /** Its page size. */
   const page_size_t m_page_size;
+  /** Reads its file. */
+  File_reader m_reader;
   /** Called for each page that was read. */
   const On_page &m_on_page;
-  /** Blocks of adjacent pages that wait for being read, last page first. */
-  Blocks m_blocks;
+  /** Adjacent pages that wait for being read, last page first. */
+  File_reader::Pages m_pages;
   /** True if the buffer pool had no block that could be had at once. */
   bool m_has_waited{false};
   /** Result so far. */
   Result m_result;
 };
 
-/** Reader of this thread, if it is in Reader::read(). */
-thread_local Reader *s_reader = nullptr;
-
 Result Reader::read(page_no_t low, page_no_t high) {
-  ut_ad(s_reader == nullptr);
-  s_reader = this;
-  const auto guard = create_scope_guard([]() { s_reader = nullptr; });
+  const Taking taking{this};
 
   m_result.success = true;
-  m_blocks.reserve(high - low + 1);
+  m_pages.reserve(high - low + 1);
 
   auto n_left = high - low + 1;
 
@@ -181,115 +246,48 @@ Result Reader::read(page_no_t low, page_no_t high) {
 
     if (bpage != nullptr) {
       ut_a(buf_page_get_state(bpage) == BUF_BLOCK_FILE_PAGE);
-      m_blocks.push_back(reinterpret_cast<buf_block_t *>(bpage));
+      m_pages.push_back(bpage);
     } else {
-      read_blocks();
+      read_pages();
     }
   }
 
-  read_blocks();
+  read_pages();
   m_result.n_left_out = n_left;
+  m_result.n_reads = m_reader.n_reads();
 
   return m_result;
 }
 
 void Reader::before_wait() {
   m_has_waited = true;
-  read_blocks();
+  read_pages();
 }
 
-void Reader::read_blocks() {
-  if (m_blocks.empty()) {
+void Reader::read_pages() {
+  if (m_pages.empty()) {
     return;
   }
 
-  const auto blocks = std::exchange(m_blocks, {});
-  const bool all_full = read_all(blocks);
+  const auto pages = std::exchange(m_pages, {});
+  const bool all_full = m_reader.read_all({pages.rbegin(), pages.rend()});
 
   if (!all_full) {
     m_result.success = false;
   }
 
-  for (auto block : blocks) {
-    complete(block, all_full || read_one(block));
+  for (auto page : pages) {
+    complete(page, all_full || m_reader.read_one(page));
   }
 
   /* For the LRU policy, a read-ahead is one operation. */
   buf_LRU_stat_inc_io();
 }
 
-template <typename Call>
-bool Reader::read_instrumented(size_t n_wanted, Call call) {
-#ifdef UNIV_PFS_IO
-  PSI_file_locker_state state;
-  PSI_file_locker *locker = nullptr;
-  const auto location = UT_LOCATION_HERE;
-  register_pfs_file_io_begin(&state, locker, m_file.handle, n_wanted,
-                             PSI_FILE_READ, location);
-#endif /* UNIV_PFS_IO */
+bool Reader::is_good(buf_page_t *page) {
+  const auto frame = frame_of(page);
 
-  ssize_t n_read;
-
-  do {
-    n_read = call(m_file.handle.m_file);
-  } while (n_read < 0 && errno == EINTR);
-
-  const size_t n_bytes = n_read < 0 ? 0 : n_read;
-
-#ifdef UNIV_PFS_IO
-  register_pfs_file_io_end(locker, n_bytes);
-#endif /* UNIV_PFS_IO */
-
-  ++os_n_file_reads;
-  ++m_result.n_reads;
-  srv_stats.data_read.add(n_bytes);
-
-  return n_bytes == n_wanted;
-}
-
-bool Reader::read_all(const Blocks &blocks) {
-  const size_t n_page_bytes = m_page_size.physical();
-  const auto offset =
-      static_cast<os_offset_t>(blocks.back()->page.id.page_no()) * n_page_bytes;
-
-  std::vector<iovec> buffers;
-  buffers.reserve(blocks.size());
-
-  for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
-    buffers.push_back({(*it)->frame, n_page_bytes});
-  }
-
-  return read_instrumented(buffers.size() * n_page_bytes, [&](os_file_t file) {
-    return preadv(file, buffers.data(), static_cast<int>(buffers.size()),
-                  offset);
-  });
-}
-
-bool Reader::read_one(const buf_block_t *block) {
-  const size_t n_page_bytes = m_page_size.physical();
-  const auto offset =
-      static_cast<os_offset_t>(block->page.id.page_no()) * n_page_bytes;
-
-  return read_instrumented(n_page_bytes, [&](os_file_t file) {
-    return pread(file, block->frame, n_page_bytes, offset);
-  });
-}
-
-bool Reader::is_good(const buf_block_t *block) {
-  const auto frame = block->frame;
-  const auto &page_id = block->page.id;
-
-  if (Encryption::is_encrypted_page(frame)) {
-    IORequest request(IORequest::READ);
-    fil_io_set_encryption(request, page_id, m_space);
-
-    if (request.encryption_algorithm().decrypt(
-            request, frame, m_page_size.physical(), nullptr, 0) != DB_SUCCESS) {
-      return false;
-    }
-  }
-
-  if (Compression::is_compressed_page(frame)) {
+  if (!decrypt(m_space, page) || Compression::is_compressed_page(frame)) {
     return false;
   }
 
@@ -297,30 +295,30 @@ bool Reader::is_good(const buf_block_t *block) {
                           mach_read_from_4(frame + FIL_PAGE_OFFSET)};
 
   /* Zeros in both are a page that was never written. */
-  if (!(read_id == page_id) && !(read_id == page_id_t{0, 0})) {
+  if (!(read_id == page->id) && !(read_id == page_id_t{0, 0})) {
     return false;
   }
 
   return !BlockReporter{false, frame, m_page_size,
-                        fsp_is_checksum_disabled(page_id.space())}
+                        fsp_is_checksum_disabled(page->id.space())}
               .is_corrupted();
 }
 
-void Reader::complete(buf_block_t *block, bool is_full) {
-  const auto page_no = block->page.id.page_no();
+void Reader::complete(buf_page_t *page, bool is_full) {
+  const auto page_no = page->id.page_no();
 
-  if (!is_full || !is_good(block)) {
+  if (!is_full || !is_good(page)) {
     m_on_page(page_no, nullptr);
-    buf_read_page_handle_error(&block->page);
+    buf_read_page_handle_error(page);
     return;
   }
 
-  m_on_page(page_no, block->frame);
+  m_on_page(page_no, frame_of(page));
 
   /* The block can be evicted as soon as it is completed. */
-  const auto buf_pool = buf_pool_from_block(block);
+  const auto buf_pool = buf_pool_from_bpage(page);
 
-  if (buf_page_io_complete(&block->page, false)) {
+  if (buf_page_io_complete(page, false)) {
     ++m_result.n_pages;
     buf_pool->stat.n_ra_pages_read.fetch_add(1);
   }
@@ -359,12 +357,6 @@ Result read(space_id_t space_id, page_no_t low, page_no_t high,
   }
 
   return Reader(space, on_page).read(low, high);
-}
-
-void before_wait() {
-  if (s_reader != nullptr) {
-    s_reader->before_wait();
-  }
 }
 
 bool wait_for_read(const page_id_t &page_id) {

@@ -14,7 +14,9 @@ buf/buf0run.cc has the design. */
 
 #include <cstddef>
 #include <functional>
+#include <vector>
 
+#include "buf0types.h"
 #include "fil0fil.h"
 #include "univ.i"
 
@@ -55,8 +57,87 @@ callers together read at a time is for them to limit.
 [[nodiscard]] Result read(space_id_t space_id, page_no_t low, page_no_t high,
                           const On_page &on_page);
 
-/** A thread is about to wait for a free block of the buffer pool. If it is in
-read(), the blocks that it has collected are read and released first. */
+/** Takes blocks of the buffer pool for pages that are to be read, and keeps
+them i/o-fixed while it takes more. */
+class Collector {
+ public:
+  Collector() = default;
+  virtual ~Collector() = default;
+
+  Collector(const Collector &) = delete;
+  Collector &operator=(const Collector &) = delete;
+
+  /** The thread is about to wait for a free block: see that those which were
+  taken are read. */
+  virtual void before_wait() = 0;
+
+ protected:
+  /** Lives while this thread takes blocks. */
+  class Taking {
+   public:
+    /** Constructor.
+    @param[in]  collector  who takes them; no other one of this thread does */
+    explicit Taking(Collector *collector);
+    ~Taking();
+
+    Taking(const Taking &) = delete;
+    Taking &operator=(const Taking &) = delete;
+  };
+};
+
+/** Reads pages of one file into their frames in the buffer pool. */
+class File_reader {
+ public:
+  using Pages = std::vector<buf_page_t *>;
+
+  /** Constructor.
+  @param[in]      file       file, which stays open
+  @param[in]      page_size  size of its pages
+  @param[in,out]  gap        where pages go that lie between those which are
+  read: a buffer for one page, aligned as a frame; nullptr if there are none */
+  File_reader(fil_node_t &file, const page_size_t &page_size,
+              byte *gap = nullptr)
+      : m_file(file), m_page_size(page_size), m_gap(gap) {}
+
+  /** Read several pages with one call.
+  @param[in]  pages  pages, in ascending order, that are i/o-fixed; with those
+  between them no more than MAX_PAGES
+  @return true if all of them were read */
+  [[nodiscard]] bool read_all(const Pages &pages);
+
+  /** Read one page.
+  @param[in]  page  page, which is i/o-fixed
+  @return true if it was read */
+  [[nodiscard]] bool read_one(const buf_page_t *page) {
+    return read_all({const_cast<buf_page_t *>(page)});
+  }
+
+  /** @return read calls so far */
+  size_t n_reads() const { return m_n_reads; }
+
+ private:
+  /** The file. */
+  fil_node_t &m_file;
+  /** Its page size. */
+  const page_size_t m_page_size;
+  /** Where pages go that nobody wants. */
+  byte *const m_gap;
+  /** Read calls. */
+  size_t m_n_reads{0};
+};
+
+/** @return where the contents of a page are read to
+@param[in]  page  page */
+[[nodiscard]] byte *frame_of(buf_page_t *page);
+
+/** Decrypt a page, if it is encrypted.
+@param[in]      space  its tablespace
+@param[in,out]  page   page that was read
+@return false if it cannot be decrypted */
+[[nodiscard]] bool decrypt(fil_space_t *space, buf_page_t *page);
+
+/** A thread is about to wait for a free block of the buffer pool. If it has
+collected blocks, they are read and released first. */
 void before_wait();
 
 /** Wait until a page is not being read, without a buffer fix: a page that turns
