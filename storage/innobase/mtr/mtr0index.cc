@@ -25,7 +25,8 @@ Who uses an object has got it from the table of his own thread, and gives it
 back before he asks for the next one, so nothing is replaced in use. Objects
 belong to the table until the Keeper ends, which is when no redo is left; a
 thread that comes back to the table of a former Keeper sees by a number that it
-is gone. */
+is gone. The table of a thread that has ended goes to the next one that needs
+one, so there are as many as there were threads at a time. */
 
 #include "mtr0index.h"
 
@@ -193,6 +194,7 @@ class Tables {
   /** End, and free all objects. */
   void end() {
     m_is_on = false;
+    m_free.clear();
     m_tables.clear();
   }
 
@@ -202,17 +204,20 @@ class Tables {
       return nullptr;
     }
 
-    thread_local Table *s_table = nullptr;
-    thread_local uint64_t s_generation = 0;
+    thread_local Of_thread s_own{*this};
 
-    if (s_generation != m_generation) {
+    if (s_own.generation != m_generation) {
       std::lock_guard<std::mutex> guard(m_mutex);
-      m_tables.push_back(ut::make_unique<Table>(UT_NEW_THIS_FILE_PSI_KEY));
-      s_table = m_tables.back().get();
-      s_generation = m_generation;
+      if (m_free.empty()) {
+        m_tables.push_back(ut::make_unique<Table>(UT_NEW_THIS_FILE_PSI_KEY));
+        m_free.push_back(m_tables.back().get());
+      }
+      s_own.table = m_free.back();
+      m_free.pop_back();
+      s_own.generation = m_generation;
     }
 
-    return s_table;
+    return s_own.table;
   }
 
   /** @return sum of what each table counts
@@ -229,14 +234,34 @@ class Tables {
   }
 
  private:
+  /** The table of a thread. When the thread ends, another one may have it. */
+  struct Of_thread {
+    explicit Of_thread(Tables &all) : tables(all) {}
+    ~Of_thread() {
+      std::lock_guard<std::mutex> guard(tables.m_mutex);
+      if (tables.m_is_on && generation == tables.m_generation) {
+        tables.m_free.push_back(table);
+      }
+    }
+
+    /** Where it belongs. */
+    Tables &tables;
+    /** The table, or one that is gone. */
+    Table *table{nullptr};
+    /** When it was got. */
+    uint64_t generation{0};
+  };
+
   /** True if objects are kept. */
   std::atomic<bool> m_is_on{false};
   /** Counts calls of begin(). */
   std::atomic<uint64_t> m_generation{0};
-  /** Protects m_tables. */
+  /** Protects m_tables and m_free. */
   std::mutex m_mutex;
   /** Tables of the threads. */
   ut::vector<ut::unique_ptr<Table>> m_tables;
+  /** Those whose threads have ended. */
+  ut::vector<Table *> m_free;
 };
 
 /** The tables of all threads. */

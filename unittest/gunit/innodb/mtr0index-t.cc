@@ -9,6 +9,8 @@ objects are built by mlog_parse_index(), from descriptions as redo has them. */
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -262,6 +264,56 @@ TEST_F(mtr0index, each_thread_has_its_own) {
   ASSERT_NE(nullptr, other);
   EXPECT_NE(mine, other);
   EXPECT_EQ(2U, mtr_index::Keeper::n_made());
+}
+
+/* Batches of redo have threads of their own, one after the other. */
+TEST_F(mtr0index, a_thread_goes_on_where_another_has_ended) {
+  const mtr_index::Keeper keeper{true};
+  const auto mine = parse(describe_clustered(4)).index;
+  std::vector<dict_index_t *> others;
+
+  for (int i = 0; i < 5; ++i) {
+    std::thread([&others]() {
+      others.push_back(parse(describe_clustered(4)).index);
+    }).join();
+  }
+
+  EXPECT_NE(mine, others.front());
+  for (const auto other : others) {
+    EXPECT_EQ(others.front(), other);
+  }
+  EXPECT_EQ(2U, mtr_index::Keeper::n_made());
+  EXPECT_EQ(4U, mtr_index::Keeper::n_found());
+}
+
+/* A thread that ends after its keeper leaves nothing to the next one. */
+TEST_F(mtr0index, a_thread_may_end_after_the_keeper) {
+  std::mutex mutex;
+  std::thread thread;
+
+  mutex.lock();
+  {
+    const mtr_index::Keeper keeper{true};
+    std::atomic<bool> has_parsed{false};
+    thread = std::thread([&]() {
+      EXPECT_NE(nullptr, parse(describe_clustered(4)).index);
+      has_parsed = true;
+      mutex.lock();
+      mutex.unlock();
+    });
+    while (!has_parsed) {
+      std::this_thread::yield();
+    }
+  }
+
+  const mtr_index::Keeper keeper{true};
+  mutex.unlock();
+  thread.join();
+
+  std::thread([]() {
+    EXPECT_NE(nullptr, parse(describe_clustered(4)).index);
+  }).join();
+  EXPECT_EQ(1U, mtr_index::Keeper::n_made());
 }
 
 TEST_F(mtr0index, the_next_keeper_begins_anew) {
