@@ -17,6 +17,10 @@ log/log0flush.cc has the design. */
 
 struct log_t;
 
+namespace redo_recovery {
+class Batch;
+}  // namespace redo_recovery
+
 namespace recovery_flush {
 
 /** Values of innodb_recovery_flush. */
@@ -43,11 +47,12 @@ class Last_batch {
   Last_batch &operator=(const Last_batch &) = delete;
 };
 
-/** Redo of a batch was applied. Leave its pages in the buffer pool, if that is
-the last batch and nothing speaks against it. The caller holds
-recv_sys->mutex, which is released meanwhile.
+/** Redo of a batch was applied. Leave its pages in the buffer pool, for the
+next batch or, if it is the last one, for the page cleaners, if nothing speaks
+against it. The caller holds recv_sys->mutex, which is released meanwhile.
+@param[in]  batch  batch
 @return false if the pages must be written, and the buffer pool emptied */
-[[nodiscard]] bool leave_pages();
+[[nodiscard]] bool leave_pages(const redo_recovery::Batch &batch);
 
 /** All pages are about to be written. If recovery ends with pages that
 leave_pages() has left, write only as many of them as it takes to have room in

@@ -51,6 +51,9 @@ class Page : public recv_addr_t {
   @param[in]      record  record, whose body is copied */
   void add(mem_heap_t *heap, const Record &record);
 
+  /** @return bytes that the records take, without bodies that are kept apart */
+  size_t n_bytes() const { return m_n_bytes; }
+
  private:
   friend class Records;
 

@@ -12,6 +12,8 @@ log/log0redo.cc has the design. */
 #ifndef log0redo_h
 #define log0redo_h
 
+#include <chrono>
+
 #include "log0types.h"
 #include "mtr0index.h"
 #include "typelib.h"
@@ -68,6 +70,9 @@ class Reading {
   lsn_t m_asked_lsn{0};
   /** Objects of indexes. */
   const mtr_index::Keeper m_keeper;
+  /** When it began. */
+  const std::chrono::steady_clock::time_point m_begin{
+      std::chrono::steady_clock::now()};
 };
 
 }  // namespace redo_recovery

@@ -52,6 +52,7 @@ Until recovery ends no checkpoint is written, as before. */
 #include "buf0buf.h"
 #include "buf0flu.h"
 #include "ibuf0ibuf.h"
+#include "log0apply.h"
 #include "log0log.h"
 #include "log0recv.h"
 #include "log0sys.h"
@@ -272,8 +273,14 @@ Last_batch::~Last_batch() {
   }
 }
 
-bool leave_pages() {
+bool leave_pages(const redo_recovery::Batch &batch) {
   ut_ad(mutex_own(&recv_sys->mutex));
+
+  const bool is_kept = redo_recovery::keep_pages(batch);
+
+  if (s_state == State::BATCHES) {
+    return is_kept;
+  }
 
   if (s_state != State::LAST_BATCH || !recv_needed_recovery ||
       g_way != static_cast<ulong>(Way::BACKGROUND)) {

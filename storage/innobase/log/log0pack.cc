@@ -35,6 +35,7 @@ that follows. A body is not copied: it is where it was packed. */
 #include <cstring>
 #include <new>
 
+#include "log0apply.h"
 #include "log0redo.h"
 #include "my_dbug.h"
 
@@ -272,6 +273,7 @@ bool keep(recv_sys_t::Space &space, space_id_t space_id, page_no_t page_no,
   if (page == nullptr) {
     page = Page::create(space.m_heap, space_id, page_no);
     recv_sys->n_pages_to_recover.increment();
+    note_page({space_id, page_no});
   }
   static_cast<Page *>(page)->add(space.m_heap, record);
 

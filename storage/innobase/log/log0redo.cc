@@ -34,8 +34,10 @@ Memory. log0pack keeps the records until they are applied. */
 #include <unistd.h>
 #endif /* !_WIN32 */
 
+#include "log0apply.h"
 #include "log0files_io.h"
 #include "log0log.h"
+#include "log0recv.h"
 #include "log0sys.h"
 #include "scope_guard.h"
 
@@ -64,6 +66,9 @@ Reading::Reading(const log_t &log)
     : m_log(log), m_is_on(is_on()), m_keeper(is_on()) {}
 
 Reading::~Reading() {
+  note_redo(recv_sys->recovered_lsn - recv_sys->checkpoint_lsn,
+            std::chrono::steady_clock::now() - m_begin);
+
   if (is_on() && m_keeper.n_made() > 0) {
     ib::info(ER_IB_MSG_383) << "Redo recovery: built " << m_keeper.n_made()
                             << " objects of indexes, used them again "

@@ -20,6 +20,8 @@
 #   compare_early($n_kills, $sql, @server_options);   # innodb_recovery_flush
 #   check_full_log();             # the same, of a debug server
 #   make_crash_with_buffered_changes();   # instead of make_crash()
+#   make_crash_with_hot_pages();  # the same
+#   compare_runs($is_kept, @server_options);  # after that
 #   check_buffered(@server_options);
 #   finish();
 
@@ -357,6 +359,71 @@ sub check_buffered {
   print($success && $output =~ /^64000\s+64000\s+test.buffered\s+check\s+status\s+OK\s*$/
     ? "The index is sound.\n" : "The index is damaged.\n");
   crash();
+}
+
+# Change few pages many times, with a table and an index that go in between. Nothing
+# is compressed or encrypted, so pages can stay from batch to batch.
+sub make_crash_with_hot_pages {
+  @names = ('compact', 'dynamic', 'general', 'parts', 'redundant');
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  sql("CREATE TABLESPACE general ADD DATAFILE 'general.ibd'");
+  foreach my $name (@names, 'gone') {
+    my $options = $name eq 'general' ? 'TABLESPACE general' : $tables{$name} // '';
+    sql("SET SESSION cte_max_recursion_depth = 1000000;
+         CREATE TABLE $name (a INT NOT NULL, b VARCHAR(300) CHARACTER SET latin1,
+           c CHAR(20), d INT, PRIMARY KEY (a), KEY b (b(60)), KEY cd (c, d)) $options;
+         INSERT INTO $name WITH RECURSIVE n (i) AS
+           (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+           SELECT 3 * i, SHA2(i, 512), LEFT(SHA2(i, 256), 12), i FROM n");
+  }
+  sql('SET GLOBAL innodb_fast_shutdown = 0');
+  stop();
+
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  foreach my $n (1 .. 12) {
+    sql(join(';', map {
+        "UPDATE $_ SET b = SHA2(a + $n, 512), c = LEFT(SHA2(a - $n, 256), 12), d = d + 1"
+      } @names));
+    if ($n == 6) {
+      copy('data/test/gone.ibd', 'gone.ibd');
+      sql('UPDATE gone SET d = d + 1; DROP TABLE gone');
+    }
+    sql('ALTER TABLE dynamic DROP KEY b; CREATE TABLE new LIKE compact;
+         INSERT INTO new SELECT * FROM compact') if $n == 8;
+  }
+  push(@names, 'new');
+  sql("CREATE TABLE late (a INT PRIMARY KEY, b CHAR(9));
+       CREATE TABLE late_too (a INT PRIMARY KEY)");
+  $sums_before = sql(sums());
+  crash();
+  # As if the server had died before it removed the file: only then is there
+  # something to do for the record of that.
+  move('gone.ibd', 'data/test/gone.ibd');
+  move('data', 'data.crashed');
+}
+
+# How the pages of the last recovery came into the buffer pool, added up: pages read
+# by runs, reads, and pages that were there from the batch before.
+sub runs {
+  my @sums = (0, 0, 0);
+  my $text = read_file($log);
+  while ($text =~ /Redo recovery: read (\d+) pages with (\d+) reads; (\d+) were/g) {
+    $sums[0] += $1;
+    $sums[1] += $2;
+    $sums[2] += $3;
+  }
+  return @sums;
+}
+
+# Compare pages, and see that they were read by runs and, if so, kept.
+sub compare_runs {
+  my ($is_kept, @server_options) = @_;
+  compare_pages(@server_options);
+  my ($n_pages, $n_reads, $n_kept) = runs();
+  die "$n_pages pages with $n_reads reads" if $n_pages < 500 || $n_reads * 3 > $n_pages;
+  die "$n_kept pages were kept" if $is_kept ? $n_kept < 500 : $n_kept > 0;
+  my $is_evicted = read_file($log) =~ /writing and evicting [1-9]\d* pages/;
+  die 'Pages were ' . ($is_evicted ? '' : 'not ') . 'evicted' if $is_evicted xor $is_kept;
 }
 
 # Updates in place are left out, in a debug server.
