@@ -36,7 +36,8 @@ and read once for each. But often all pages that redo changes fit into half of
 the buffer pool. So records are applied as soon as they and the pages they need
 would fill it; then nothing has to be evicted while they are applied, and the
 pages may stay. If the records would have less than a quarter, because each
-needs another page, they get what MySQL gives them. Whether pages stay is
+needs another page, they get what MySQL gives them, and so they do in a small buffer
+pool. Whether pages stay is
 decided after each batch: if they take more than half of the buffer pool, or
 there is a compressed page, all is written and evicted as in MySQL.
 
@@ -88,6 +89,10 @@ constexpr size_t GAP_BYTES = 32 * 1024;
 
 /** Bytes of records of a run at most, if it has more than one page. */
 constexpr size_t RUN_RECORD_BYTES = 256 * 1024;
+
+/** In a smaller buffer pool no pages are kept: there would be few, and records
+need the memory. */
+constexpr size_t LEAST_POOL_BYTES = 16 * 1024 * 1024;
 
 /** Threads that read and apply. Most of the time they wait for the volume. */
 constexpr size_t MIN_THREADS = 8;
@@ -503,6 +508,10 @@ void Batch::finish() {
 }
 
 size_t records_limit(size_t n_bytes) {
+  if (n_bytes < LEAST_POOL_BYTES) {
+    s_cached.give_up();
+  }
+
   return !is_on() || s_cached.is_hopeless()
              ? n_bytes
              : Room{n_bytes, UNIV_PAGE_SIZE}.limit(s_cached.n_kept(),
