@@ -2374,10 +2374,6 @@ this time, */
 constexpr int64_t OLDER_NSEC = RACY_NSEC + QUIET_NSEC;
 /** at most this many times. */
 constexpr int MAX_RACY_WRITES = 3;
-/** It is left alone for this many times of what it took to write it, */
-constexpr int64_t BACKOFF = 50;
-/** and for this time after it could not be written. */
-constexpr int64_t FAILED_NSEC = 180'000'000'000;
 /** How often to look. */
 constexpr int64_t POLL_NSEC = 500'000'000;
 /** How long a shutdown may wait for a new map. */
@@ -2437,7 +2433,7 @@ void run() {
     const auto written = write_map([]() { return s_stop.load(); });
 
     last_write = monotonic_nsec();
-    rest_until = last_write + BACKOFF * (last_write - now);
+    rest_until = last_write + rest_nsec(last_write - now);
     dirty_since = 0;
 
     if (written == Written::YES) {
@@ -2448,7 +2444,7 @@ void run() {
                                 << map_path(TEMP_NAME) << "'";
         has_warned = true;
       }
-      rest_until = last_write + FAILED_NSEC;
+      rest_until = last_write + MAX_REST_NSEC;
     }
   }
 }

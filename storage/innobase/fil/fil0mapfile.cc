@@ -207,6 +207,13 @@ bool is_racy(const Dir_identity &id, int64_t now) {
   return std::max(id.mtime_nsec, id.ctime_nsec) > now - RACY_NSEC;
 }
 
+int64_t rest_nsec(int64_t write_nsec) {
+  const auto limit = std::max(write_nsec, MAX_REST_NSEC);
+
+  /* Not the product, which may be too large. */
+  return write_nsec < limit / REST_FACTOR ? write_nsec * REST_FACTOR : limit;
+}
+
 bool walk_order(std::string_view a, std::string_view b) {
   /* A slash comes before all that can be in a name. */
   const auto rank = [](char c) {

@@ -33,6 +33,13 @@ namespace tablespace_map {
 without a visible difference of its times, if they are coarse. */
 constexpr int64_t RACY_NSEC = 2'000'000'000;
 
+/** The map is left alone for this many times of what it took to write it, */
+constexpr int64_t REST_FACTOR = 50;
+
+/** but for no longer than this, unless writing took longer still. It is left
+alone as long after it could not be written. */
+constexpr int64_t MAX_REST_NSEC = 180'000'000'000;
+
 /** Size in bytes of the largest file that is taken for a map. */
 constexpr uint64_t MAX_MAP_BYTES = uint64_t{1} << 31;
 
@@ -88,6 +95,10 @@ struct File_identity {
 knows only whole seconds
 @param[in]  id  the directory */
 [[nodiscard]] bool is_coarse(const Dir_identity &id);
+
+/** @return how long the map is left alone after it was written, in nanoseconds
+@param[in]  write_nsec  how long that took */
+[[nodiscard]] int64_t rest_nsec(int64_t write_nsec);
 
 /** @return true if a file name may be that of a partition from before the names
 were all lower case; the scan renames such files

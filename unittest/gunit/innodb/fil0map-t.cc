@@ -567,6 +567,21 @@ TEST_F(fil0map, RacyDirectories) {
   EXPECT_TRUE(racy(now - 3 * SEC, now + 3600 * SEC));
 }
 
+TEST_F(fil0map, Rest) {
+  constexpr int64_t SEC = 1'000'000'000;
+  EXPECT_EQ(0, rest_nsec(0));
+  EXPECT_EQ(50, rest_nsec(1));
+  EXPECT_EQ(50 * SEC, rest_nsec(SEC));
+  EXPECT_EQ(180 * SEC - 50, rest_nsec(18 * SEC / 5 - 1));
+  /* A slow volume. */
+  EXPECT_EQ(180 * SEC, rest_nsec(18 * SEC / 5));
+  EXPECT_EQ(180 * SEC, rest_nsec(20 * SEC));
+  EXPECT_EQ(180 * SEC, rest_nsec(180 * SEC));
+  /* So slow that without a rest nothing else would be done. */
+  EXPECT_EQ(600 * SEC, rest_nsec(600 * SEC));
+  EXPECT_EQ(INT64_MAX, rest_nsec(INT64_MAX));
+}
+
 TEST_F(fil0map, CoarseTimes) {
   constexpr int64_t SEC = 1'000'000'000;
   EXPECT_TRUE(is_coarse({1, 2, 5 * SEC, 6 * SEC}));

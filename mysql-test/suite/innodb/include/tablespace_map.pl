@@ -10,7 +10,8 @@
 use strict;
 use warnings;
 
-# A hang guard: the map is left alone for 50 times of what it took to write it.
+# A hang guard: the map is left alone for up to three minutes after it was written, and
+# may have to be written some times.
 my $seconds = 1500;
 
 sub wait_until {
@@ -22,12 +23,14 @@ sub wait_until {
 }
 
 # The directories of a map: path under the root, inode and times, and whether it
-# is trusted. Empty if there is no map.
+# is trusted. Empty if there is no map, or if it may lack DDL: a server says so from
+# its start until it has compared the map.
 sub map_directories {
   my ($path) = @_;
   return unless -f $path && open(my $file, '<:raw', $path);
   my $map = do { local $/; <$file> };
-  my ($offset, $length) = unpack('x8 Q> Q>', $map);
+  my ($offset, $length, $is_behind) = unpack('x8 Q> Q> x28 L>', $map);
+  return if $is_behind;
   my $summary = substr($map, $offset, $length);
   my $take = sub {
     my @values = unpack("$_[0] a*", $summary);
