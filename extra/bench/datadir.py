@@ -58,6 +58,7 @@ CREATE_OPTIONS = {
         "--innodb-redo-log-capacity=1G",
         "--performance-schema=OFF",
         "--table-open-cache=400",
+        "--skip-log-bin",
     ),
     "mariadb": (
         "--innodb-flush-method=nosync",
@@ -67,9 +68,10 @@ CREATE_OPTIONS = {
         "--innodb-log-file-size=1G",
         "--sync-frm=OFF",
         "--table-open-cache=400",
+        "--skip-log-bin",
     ),
 }
-"""Options of the servers that make data directories: nothing is synced."""
+"""Options of the servers that make data directories: nothing is synced, or written to a binary log."""
 
 
 class Recipe(Protocol):

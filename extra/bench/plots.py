@@ -34,11 +34,12 @@ matplotlib.rcParams.update(
 
 PALETTE = (
     "#4c566a", "#9aa5b8", "#c98b2b", "#4f9d69", "#2f6db3",
-    "#7d5ba6", "#3aa6a6", "#b5443c", "#d17ba0",
+    "#7d5ba6", "#3aa6a6", "#b5443c", "#d17ba0", "#8a6d1f",
 )  # fmt: skip
 COLORED = (
     *("stock", "mariadb", "off", "fadvise", "light", "light+threads", "map", "defaults"),
     "light+io_uring",
+    "all-on",
 )
 # Subjects of other experiments, which are in no plot with the one whose colour they share.
 SAME_COLOR = {

@@ -197,11 +197,12 @@ def split_parameters(runs: Sequence[Run]) -> tuple[dict[str, Any], list[str]]:
 
 def in_words(parameters: dict[str, Any]) -> str:
     """Parameters as text: "tables 20,000, schemas 1"."""
-    words = []
-    for name, value in parameters.items():
-        text = f"{value:,}" if isinstance(value, int) else f"{value}"
-        words.append(f"{name.replace('_', ' ')} {text}")
-    return ", ".join(words)
+    return ", ".join(f"{name.replace('_', ' ')} {in_digits(value)}" for name, value in parameters.items())
+
+
+def in_digits(value: Any) -> str:
+    """A parameter as text: numbers with thousands separators."""
+    return f"{value:,}" if isinstance(value, (int, float)) else f"{value}"
 
 
 def groups(runs: Sequence[Run]) -> list[tuple[dict[str, Any], str, list[Run]]]:
@@ -231,7 +232,7 @@ def grids(document: Document) -> list[Grid]:
 
 
 def _labels(subject: str, parameters: dict[str, Any], differing: list[str]) -> list[str]:
-    return [subject, *(f"{parameters.get(name, '-'):,}" for name in differing)]
+    return [subject, *(in_digits(parameters.get(name, "-")) for name in differing)]
 
 
 def _headings(differing: list[str]) -> list[str]:

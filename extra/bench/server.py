@@ -80,7 +80,7 @@ class StartTimes:
 class Server:
     """One start of a server on a data directory, as a context manager.
 
-    Temporary files go to `tmp` beside the data directory, so to the same volume.
+    Temporary files go to `tmp` beside the data directory, so to the same volume. The binary log is on, as it is by default.
     Leaving the context kills the server if it still runs. `startup` starts it and waits until
     it answers. Errors (a server that dies, a time-out) are BenchErrors that quote the log.
     """
@@ -118,7 +118,8 @@ class Server:
             f"--log-error={self.log}",
             f"--tmpdir={self.tmpdir}",
             "--skip-networking",
-            "--skip-log-bin",
+            "--log-bin=binlog",
+            "--server-id=1",
         ]
         if os.geteuid() == 0:
             options.insert(1, "--user=root")
@@ -129,6 +130,9 @@ class Server:
                 "--secure-file-priv=NULL",
                 "--loose-mysqlx=OFF",
             ]
+        else:
+            # What MySQL has by default.
+            options += ["--binlog-format=ROW", "--sync-binlog=1"]
         return options
 
     @property

@@ -71,8 +71,14 @@ def measure(
 
 
 def new_run(experiment: str, subject: str, mode: str, number: int, parameters: dict[str, Any]) -> Run:
-    """A record to be filled by `measure`."""
-    return Run(experiment, subject, mode, number, parameters, now_text(), [])
+    """A record to be filled. That of a server says that the binary log is on, see `check_log_bin`."""
+    return Run(experiment, subject, mode, number, parameters | {"log_bin": "on"}, now_text(), [])
+
+
+def check_log_bin(run: Run, server: Server) -> None:
+    """A server without a binary log does less than one with it: a problem of the record."""
+    if int(server.query("SELECT @@GLOBAL.log_bin")[0][0]) != 1:
+        run.problems.append("the binary log is off")
 
 
 def _collect(run: Run, server: Server, times: StartTimes) -> logs.Start:
@@ -101,6 +107,7 @@ def _collect(run: Run, server: Server, times: StartTimes) -> logs.Start:
                     "most_process_read_bytes": most.process_read_bytes,
                 }
     run.metrics["recovered"] = int(start.recovered)
+    check_log_bin(run, server)
     run.status = server.status()
     run.problems += [f"the error log says: {text}" for text in logs.errors(lines)]
     note_disturbance(run)

@@ -178,6 +178,9 @@ def stock_settings(binary: Binary) -> dict[str, str]:
     return {name: value for name, value in STOCK_VALUES.items() if binary.knows(name)}
 
 
+ALL_ON = {BINLOG_SCAN: "TRANSACTIONS", REDO: "PARALLEL", FLUSH: "BACKGROUND"}
+"""What of our own is off by default, at its fast value."""
+
 FOREIGN_SUBJECTS = frozenset({"stock", "mariadb"})
 """Subjects that do not run our own build."""
 
@@ -190,6 +193,7 @@ STARTUP_SUBJECTS = (
     "light+io_uring",
     "map",
     "defaults",
+    "all-on",
     "mariadb",
 )
 """Subjects of the start-up experiment, in the order in which they run."""
@@ -211,14 +215,17 @@ DDL_SUBJECTS = (
 )
 """Subjects of the index build experiment."""
 
-BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults")
+BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults", "all-on")
 """Subjects of the experiment on the last binary log. MariaDB's has another format."""
 
-REDO_SUBJECTS = ("stock", "off", "redo", "redo-flush", "defaults", "mariadb")
+REDO_SUBJECTS = ("stock", "off", "redo", "redo-flush", "defaults", "all-on", "mariadb")
 """Subjects of the experiment on redo."""
 
-OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "mariadb")
+OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "all-on", "mariadb")
 """Subjects of the regression check under load."""
+
+OUTAGE_SUBJECTS = ("stock", "off", "defaults", "all-on", "mariadb")
+"""Subjects of the experiment on a busy server that is killed."""
 
 
 def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Subject:
@@ -259,11 +266,18 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
         if not stock_settings(binary):
             raise _unpatched(binary, list(STOCK_VALUES))
         return Subject(name, binary, {}, "no variable set")
+    if name == "all-on":
+        _need(binary, ALL_ON)
+        return Subject(name, binary, dict(ALL_ON), "as it comes, and what is off by default is on")
     change, note = changes[name]
-    missing = sorted(variable for variable in change if not binary.knows(variable))
+    _need(binary, change)
+    return Subject(name, binary, stock_settings(binary) | change, note)
+
+
+def _need(binary: Binary, variables: Collection[str]) -> None:
+    missing = sorted(variable for variable in variables if not binary.knows(variable))
     if missing:
         raise _unpatched(binary, missing)
-    return Subject(name, binary, stock_settings(binary) | change, note)
 
 
 def _default(binary: Binary, variable: str) -> str:

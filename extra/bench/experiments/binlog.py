@@ -20,7 +20,7 @@ from bench.datadir import DataDir, FullTables, make_state
 from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
-from bench.subjects import BINLOG_SUBJECTS, Subject
+from bench.subjects import BINLOG_SCAN, BINLOG_SUBJECTS, Subject
 
 FLUSH_TIMEOUT_SEC = 900.0
 LOGS = ("empty", "large", "small")
@@ -29,7 +29,7 @@ LARGE_MIB = 50
 """Rows of a large transaction, in MiB; one row has one."""
 SMALL_BYTES = 1000
 """Row of a small transaction."""
-OPTIONS = ("--log-bin=binlog", "--server-id=1", "--max-binlog-size=1G", "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+OPTIONS = ("--max-binlog-size=1G", "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 MAKER_OPTIONS = (
     *OPTIONS,
     "--innodb-buffer-pool-size=1G",
@@ -86,7 +86,7 @@ class Binlog(FullTables):
 
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Makes the tables."""
-        server.query("CREATE DATABASE bench")
+        server.query("CREATE DATABASE IF NOT EXISTS bench")
         server.query("CREATE TABLE bench.large (id INT PRIMARY KEY, b LONGBLOB) ENGINE=InnoDB")
         server.query("CREATE TABLE bench.small (id INT PRIMARY KEY, b VARBINARY(2000)) ENGINE=InnoDB")
         server.query("INSERT INTO bench.large VALUES (1, ''); ")
@@ -149,8 +149,8 @@ def run(context: Context, options: Options) -> None:
     tools.need_root("a cold start (dropping the kernel's caches)")
     recipe = Binlog(options.mib)
     subjects = context.find_subjects(options.subjects or BINLOG_SUBJECTS)
-    # The one that keeps the note about what is synced, if it is there.
-    maker = next((subject for subject in subjects if subject.name == "binlog-scan"), subjects[0])
+    # One that keeps the note about what is synced, if it is there.
+    maker = next((subject for subject in subjects if subject.settings.get(BINLOG_SCAN) == "TRANSACTIONS"), subjects[0])
     datadir = context.make_datadir(recipe, maker.binary)
     states = [f"{kind}-{end}" for kind in options.logs for end in options.ends]
     for kind in options.logs:

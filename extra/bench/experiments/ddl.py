@@ -185,6 +185,7 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) 
     with server:
         try:
             server.startup(context.timeout_sec)
+            starts.check_log_bin(result, server)
             tools.drop_caches()
             _alter(context, server, result)
         except (BenchError, pymysql.Error) as error:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from bench import fio, starts
+from bench import fio
 from bench.context import Context
 from bench.errors import BenchError
 from bench.profiles import FIO_FILE
+from bench.results import Run, now_text
 
 SIZES = (4096, 16384, 32768)
 DEPTHS = (1, 32)
@@ -27,8 +28,8 @@ def run(context: Context, seconds: float) -> None:
         subject, mode = f"{size // 1024} KiB", f"depth {depth}"
         context.ui.update(task, f"random reads of {subject}, {mode}")
         parameters = {"block_bytes": size, "depth": depth, "seconds": seconds}
-        result = starts.new_run("fileio", subject, mode, number, parameters)
-        result.command = ["fio", "--rw=randread", f"--bs={size}", f"--iodepth={depth}"]
+        command = ["fio", "--rw=randread", f"--bs={size}", f"--iodepth={depth}"]
+        result = Run("fileio", subject, mode, number, parameters, now_text(), command)
         try:
             found = fio.random_read(file, size, depth, seconds, context.volume.procs)
             result.metrics = {

@@ -86,6 +86,7 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) 
     with server:
         try:
             server.startup(context.timeout_sec)
+            starts.check_log_bin(result, server)
             parameters = result.parameters
             words = sysbench.command(
                 server, MODES[result.mode], TABLES, parameters["rows"], parameters["threads"],

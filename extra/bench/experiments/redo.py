@@ -2,7 +2,7 @@
 """How long a start takes that has redo to apply.
 
 The crash state: sysbench writes to a server that puts off its checkpoints, until it is killed. MySQL's servers all start on
-the state that stock has made, if it is there; MariaDB on its own, by the same load. The binary log is on. A start is killed
+the state that stock has made, if it is there; MariaDB on its own, by the same load. A start is killed
 when it has been measured, or after some time of the same load, which shows how cold it is.
 """
 
@@ -35,8 +35,8 @@ FIRST_SEC = 10
 LEAST_SHARE = 0.8
 """Of the redo that was asked for must be there: a checkpoint may move before the kill."""
 OPTIONS = {
-    "mysql": ("--log-bin=binlog", "--server-id=1", f"--innodb-redo-log-capacity={CAPACITY_MIB}M"),
-    "mariadb": ("--log-bin=binlog", "--server-id=1", f"--innodb-log-file-size={CAPACITY_MIB}M"),
+    "mysql": (f"--innodb-redo-log-capacity={CAPACITY_MIB}M",),
+    "mariadb": (f"--innodb-log-file-size={CAPACITY_MIB}M",),
 }
 MAKER_OPTIONS = (
     "--sync-binlog=0",

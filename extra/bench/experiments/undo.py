@@ -80,7 +80,7 @@ class Undo(FullTables):
 
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Makes the table by doubling it."""
-        server.query("CREATE DATABASE bench")
+        server.query("CREATE DATABASE IF NOT EXISTS bench")
         server.query(
             "CREATE TABLE bench.t (id INT PRIMARY KEY, v INT NOT NULL, pad CHAR(100) NOT NULL) "
             "ENGINE=InnoDB CHARACTER SET latin1"

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from bench import subjects
+from bench import starts, subjects
+from bench.datadir import CREATE_OPTIONS
 from bench.errors import BenchError, Unavailable
-from bench.server import launch_command
+from bench.layout import Layout
+from bench.server import Server, launch_command
 from bench.subjects import Binary
 from bench.tests.helpers import SAMPLES
 
@@ -65,6 +69,38 @@ def test_a_binary_without_the_change_is_refused() -> None:
     for name in ("fadvise", "light", "light+threads", "merge-ways", "defaults"):
         with pytest.raises(Unavailable, match="does not know"):
             subjects.own_subject(name, plain)
+
+
+def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
+    known = dict.fromkeys(subjects.STOCK_VALUES, "") | {subjects.MAP: "TRUE"}
+    found = subjects.own_subject("all-on", Binary(Path("/m"), None, "mysql", "x", known))
+    assert found.settings == {
+        "binlog_startup_scan": "TRANSACTIONS",
+        "innodb_redo_recovery": "PARALLEL",
+        "innodb_recovery_flush": "BACKGROUND",
+    }
+    assert found.uses_map
+    with pytest.raises(Unavailable, match="binlog_startup_scan, innodb_recovery_flush, innodb_redo_recovery"):
+        subjects.own_subject("all-on", patched())
+
+
+def test_each_server_that_is_measured_has_a_binary_log(tmp_path: Path) -> None:
+    """One that makes data has none: it is not measured, and would write each table twice."""
+    for flavour in ("mysql", "mariadb"):
+        binary = Binary(Path("/m"), None, flavour, "x")
+        with Server(Layout(tmp_path), binary, tmp_path / "work", ["--x"], tmp_path / "log") as server:
+            assert {"--log-bin=binlog", "--server-id=1"} < set(server.options)
+            assert ("--sync-binlog=1" in server.options) == (flavour == "mariadb")
+        assert "--skip-log-bin" in CREATE_OPTIONS[flavour]
+
+
+@pytest.mark.parametrize(("value", "problems"), [(1, []), (0, ["the binary log is off"])])
+def test_a_server_without_a_binary_log_does_not_count(value: int, problems: list[str]) -> None:
+    server = SimpleNamespace(query=lambda sql: [(value,)] if sql == "SELECT @@GLOBAL.log_bin" else [])
+    run = starts.new_run("startup", "off", "cold", 1, {"tables": 1})
+    assert run.parameters == {"tables": 1, "log_bin": "on"}
+    starts.check_log_bin(run, cast(Server, server))
+    assert run.problems == problems
 
 
 def test_map_subjects_are_recognised() -> None:
