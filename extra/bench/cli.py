@@ -20,7 +20,7 @@ from rich.console import Console
 from bench import latency, picture, report, results
 from bench.context import Context
 from bench.errors import BenchError, Unavailable
-from bench.experiments import binlog, ddl, fileio, first_use, oltp, redo, startup, undo
+from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, redo, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
@@ -30,6 +30,7 @@ from bench.subjects import (
     DDL_SUBJECTS,
     FOREIGN_SUBJECTS,
     OLTP_SUBJECTS,
+    OUTAGE_SUBJECTS,
     REDO_SUBJECTS,
     STARTUP_SUBJECTS,
     UNDO_SUBJECTS,
@@ -283,6 +284,52 @@ def redo_command(
             raise BenchError("--seconds and --redo-mib exclude each other")
         options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects)
         _bench(settings, {"redo": lambda context: redo.run(context, options)})
+
+
+@main.command("outage")
+@click.option("--tables", type=click.IntRange(1, 10_000_000), default=100_000, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--queried", "used", type=click.IntRange(1), default=1000, show_default=True,
+              help="Tables that are queried after the start.")  # fmt: skip
+@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=500_000, show_default=True,
+              help="Rows of each of the eight tables of the load.")  # fmt: skip
+@click.option("--pool", "pool_mib", type=click.IntRange(64, 1 << 20), default=2048, show_default=True,
+              help="MiB of buffer pool, under load and in the start.")  # fmt: skip
+@click.option("--redo-mib", type=click.IntRange(1, outage.MOST_REDO_MIB), default=1024, show_default=True,
+              help="Redo that is behind the checkpoint when the server is killed.")  # fmt: skip
+@click.option("--binlog-mib", type=click.IntRange(1, outage.MOST_BINLOG_MIB), default=outage.MOST_BINLOG_MIB,
+              show_default=True, help="Size of the last binary log, at least; it is ended at 1,024.")  # fmt: skip
+@click.option("--open-rows", type=click.IntRange(100_000, 100_000_000), default=1_000_000, show_default=True,
+              help="Rows of the transaction that is open, and of the one that is prepared.")  # fmt: skip
+@click.option("--before", "before_sec", type=click.IntRange(6, 3600), default=60, show_default=True,
+              help="Seconds of load before the crash is made; the last third counts.")  # fmt: skip
+@click.option("--after", "after_sec", type=click.IntRange(10, 3600), default=300, show_default=True,
+              help="Seconds for the load to come back.")  # fmt: skip
+@common_options
+def outage_command(
+    tables: int,
+    schemas: int,
+    used: int,
+    rows: int,
+    pool_mib: int,
+    redo_mib: int,
+    binlog_mib: int,
+    open_rows: int,
+    before_sec: int,
+    after_sec: int,
+    **common: Any,
+) -> None:
+    """A busy server with many tables is killed: until it answers, and until the load is back."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, OUTAGE_SUBJECTS)
+        if used > tables:
+            raise BenchError(f"{used} tables to be queried are more than {tables} tables")
+        options = outage.Options(
+            _tables(tables, schemas), used, rows, pool_mib, redo_mib, binlog_mib, open_rows, before_sec, after_sec,
+            settings.subjects,
+        )  # fmt: skip
+        _bench(settings, {"outage": lambda context: outage.run(context, options)})
 
 
 @main.command("fileio")

@@ -174,6 +174,25 @@ def parse_rollback(lines: Sequence[LogLine]) -> tuple[float, float] | None:
 
 
 @dataclass(frozen=True)
+class Unfinished:
+    """Rows that the transactions have changed which a start found: all that are to be rolled back, the largest prepared one."""
+
+    rows_open: int
+    rows_prepared: int
+
+
+_TO_UNDO = re.compile(r"in total (\d+)(M?) row operations to undo")
+_PREPARED = re.compile(r"Transaction contains changes to (\d+) rows")
+
+
+def parse_unfinished(lines: Sequence[LogLine]) -> Unfinished:
+    """The unfinished transactions of a start. A prepared one is known as such when the binary log has been read."""
+    undo = [int(match[1]) * (10**6 if match[2] else 1) for line in lines if (match := _TO_UNDO.search(line.text))]
+    prepared = [int(match[1]) for line in lines if (match := _PREPARED.search(line.text))]
+    return Unfinished(sum(undo), max(prepared, default=0))
+
+
+@dataclass(frozen=True)
 class Redo:
     """What the log says of the redo that a start has found and applied.
 

@@ -53,6 +53,8 @@ def panels(documents: Sequence[Document]) -> list[Panel]:
         panel
         for document in documents
         for experiment, metric, key, title in (
+            ("outage", "first_query_s", _outage_key, _outage_title),
+            ("outage", "tables_answered_s", _outage_key, _answered_title),
             ("startup", "ready_s", _start_key, _start_title),
             ("ddl", "alter_s", _ddl_key, _ddl_title),
         )
@@ -92,6 +94,10 @@ def _start_key(run: Run) -> tuple[float, ...]:
     return run.parameters["tables"], -run.parameters["schemas"]
 
 
+def _outage_key(run: Run) -> tuple[float, ...]:
+    return run.parameters["tables"], run.parameters["redo_mib"], run.parameters["binlog_mib"]
+
+
 def _ddl_key(run: Run) -> tuple[float, ...]:
     return run.parameters["rows"], -run.parameters["buffer_mib"]
 
@@ -102,6 +108,14 @@ def _threads(run: Run) -> int:
 
 def _start_title(run: Run) -> str:
     return f"{MODES[run.mode]}, {run.parameters['tables']:,} tables" if run.mode in MODES else ""
+
+
+def _outage_title(run: Run) -> str:
+    return f"busy server killed, {run.parameters['tables']:,} tables: first query answered"
+
+
+def _answered_title(run: Run) -> str:
+    return f"busy server killed, {run.parameters['tables']:,} tables: {run.parameters['tables_queried']:,} of them answered"
 
 
 def _ddl_title(run: Run) -> str:

@@ -272,6 +272,21 @@ def _ddl(documents: Sequence[Document]) -> list[Plot]:
     return plots
 
 
+def _outage(documents: Sequence[Document]) -> list[Plot]:
+    plots = []
+    for (_, profile), runs in _select(documents, "outage").items():
+        for size, chosen in _sizes(runs).items():
+            for metric, unit in (
+                ("first_query_s", "seconds until the first query is answered"),
+                ("tables_answered_s", "seconds until all tables have answered"),
+                ("load_back_s", "seconds until 90 % of the throughput before is reached"),
+            ):
+                labels, values = _bar_data(chosen, metric)
+                if labels:
+                    plots.append(Plot(f"Outage: profile {profile}, {size}", _bars(labels, values, unit)))
+    return plots
+
+
 def _simple(
     documents: Sequence[Document], experiment: str, metric: str, unit: str
 ) -> list[Plot]:
@@ -292,6 +307,7 @@ def plots(documents: Sequence[Document]) -> list[Plot]:
         *_undo(documents),
         *_binlog(documents),
         *_ddl(documents),
+        *_outage(documents),
         *_simple(documents, "fileio", "iops", "reads a second"),
         *_simple(documents, "oltp", "transactions_per_sec", "transactions a second"),
     ]

@@ -105,6 +105,19 @@ LAYOUTS = {
             _MEMORY,
         )
     ),
+    "outage": Layout(
+        (
+            Column("first_query_s", "first query, s", 2, spread=True),
+            Column("tables_answered_s", "tables answered, s", 2, spread=True),
+            Column("load_back_s", "90 % of the load, s", 1, spread=True),
+            Column("before_tps", "transactions/s before", 0),
+            Column("redo_bytes", "redo, MiB", 0, scale=2**-20),
+            Column("binlog_bytes", "last binary log, MiB", 0, scale=2**-20),
+            Column("reads", "reads", 0),
+            Column("sectors_read", "read, MiB", 0, scale=1 / 2048),
+            _MEMORY,
+        )
+    ),
     "ddl": Layout(
         (
             Column("alter_s", "time, s", 1, spread=True),

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Callable
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from types import TracebackType
+from typing import ClassVar, Self
 
 from bench import tools
 from bench.datadir import FullTables
@@ -61,6 +68,54 @@ def command(server: Server, script: str, tables: int, rows: int, threads: int, *
         f"--threads={threads}",
         *more,
     ]
+
+
+class Running:
+    """A script that runs until the context is left.
+
+    `rates` are the ends of its seconds, since the epoch, with the transactions in each.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        tools.need("sysbench", "setpriv")
+        self.rates: list[tuple[float, float]] = []
+        self._said: list[str] = []
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *words, "--report-interval=1", "run"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            match = _INTERVAL.match(line)
+            if match is not None:
+                self.rates.append((time.time(), float(match[2])))
+            elif line.strip():
+                self._said.append(line.strip())
+
+    def check(self) -> None:
+        """BenchError if it has ended by itself."""
+        if self._process.poll() is not None:
+            self._reader.join()
+            raise BenchError(f"sysbench ended with {self._process.returncode}: {' | '.join(self._said[-5:])}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join()
 
 
 def parse_report(text: str) -> dict[str, float]:

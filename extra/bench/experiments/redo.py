@@ -99,24 +99,32 @@ class Redo(sysbench.SysbenchTables):
 
 
 def _wait(server: Server, load: Future[str], options: Options) -> None:
-    """Until enough is written; BenchError if the load ends by itself, or takes too long."""
+    """Until enough is written."""
+
+    def is_enough(elapsed: float) -> bool:
+        if options.redo_mib is None:
+            return elapsed >= options.seconds
+        return redo_bytes(server) >= options.redo_mib * MIB
+
+    wait_for(load, is_enough, f"{options.redo_mib} MiB of redo")
+
+
+def wait_for(load: Future[str], is_enough: Callable[[float], bool], what: str) -> None:
+    """Until it is enough, after so many seconds; BenchError if the load ends by itself, or takes too long."""
     begin = time.monotonic()
     while True:
         if load.done():
             load.result()
             raise BenchError("sysbench ended before the server was killed")
         elapsed = time.monotonic() - begin
-        if options.redo_mib is None:
-            if elapsed >= options.seconds:
-                return
-        elif _redo_bytes(server) >= options.redo_mib * MIB:
+        if is_enough(elapsed):
             return
-        elif elapsed > LOAD_TIMEOUT_SEC:
-            raise BenchError(f"{options.redo_mib:,} MiB of redo did not come together in {LOAD_TIMEOUT_SEC:,.0f} s")
+        if elapsed > LOAD_TIMEOUT_SEC:
+            raise BenchError(f"{what} did not come together in {LOAD_TIMEOUT_SEC:,.0f} s")
         time.sleep(POLL_SEC)
 
 
-def _redo_bytes(server: Server) -> int:
+def redo_bytes(server: Server) -> int:
     """Redo behind the checkpoint of a running server."""
     status = {name.lower(): value for name, value in server.query("SHOW GLOBAL STATUS LIKE 'Innodb%'")}
     if server.binary.flavour == "mariadb":

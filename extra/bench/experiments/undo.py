@@ -75,8 +75,8 @@ class Undo(FullTables):
 
     @property
     def peak_bytes(self) -> int:
-        """Table, redo, and undo of the transaction; twice, for the copies."""
-        return (3 << 30) + self.rows * 800
+        """Table, redo, and undo of the transaction; twice, for the copies; and what waits for the binary log."""
+        return (3 << 30) + self.rows * 1100
 
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Makes the table by doubling it."""

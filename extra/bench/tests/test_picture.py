@@ -35,6 +35,20 @@ def test_index_builds_are_shown_with_the_smallest_buffer() -> None:
     assert panel.seconds == {"stock": 9.0, "mariadb": 30.0, "defaults": 4.0}
 
 
+def test_an_outage_has_a_panel_for_the_first_answer_and_one_for_those_of_many_tables() -> None:
+    parameters = {"tables": 1000, "tables_queried": 100, "redo_mib": 5, "binlog_mib": 6}
+    runs = [
+        Run("outage", subject, "crash", 1, parameters, "2026-11-25T10:00:00", [], {"first_query_s": one, "tables_answered_s": two})
+        for subject, one, two in (("stock", 9.0, 12.0), ("all-on", 1.0, 2.0), ("defaults", 3.0, 4.0))
+    ]
+    first, many = panels([make_document(runs, "gp3")])
+    assert (first.title, many.title) == (
+        "busy server killed, 1,000 tables: first query answered, gp3",
+        "busy server killed, 1,000 tables: 100 of them answered, gp3",
+    )
+    assert (first.seconds, many.seconds) == ({"stock": 9.0, "defaults": 3.0}, {"stock": 12.0, "defaults": 4.0})
+
+
 def test_what_has_nothing_to_compare_with_is_an_error() -> None:
     with pytest.raises(BenchError, match="runs of both"):
         panels([make_document([make_run("defaults", 1, 2.0), make_run("mariadb", 1, 2.0)])])
