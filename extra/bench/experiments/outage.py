@@ -49,6 +49,8 @@ BYTES_OF_ROW = 20
 """So many for each row in the binary log, and the transaction is being written; a row has over 200 there."""
 COMMIT_TIMEOUT_SEC = 600.0
 DDL_SEC = 1.0
+TORN_BINLOG = "Error in Log_event::read_log_event(): 'Event truncated'"
+"""MariaDB reports the end of the binary log as an error; this is how the server was killed."""
 KNOWN_TABLES = (
     f"SELECT COUNT(*), SUM(table_name = '{NEW_TABLE}') FROM information_schema.tables "
     f"WHERE table_schema LIKE '{SCHEMA_PREFIX}____'"
@@ -372,6 +374,7 @@ def reached(rates: Sequence[tuple[float, float]], wanted: float) -> float | None
 def judge(run: Run, server: Server, start: logs.Start, options: Options) -> None:
     """Adds what the start has found, and a problem for each thing that is not as it was to be."""
     lines = server.read_log()
+    run.problems[:] = [text for text in run.problems if TORN_BINLOG not in text]
     found, left = logs.parse_redo(lines), logs.parse_unfinished(lines)
     if not start.recovered or found is None or not found.pages:
         run.problems.append("no redo was applied")

@@ -158,6 +158,13 @@ def test_a_start_that_found_everything_counts() -> None:
     assert (run.metrics["binlog_bytes"], run.metrics["rows_open"], run.metrics["rows_prepared"]) == (70 * MIB, 100_000, 100_000)
 
 
+def test_the_end_of_the_binary_log_is_torn_on_purpose_and_nothing_else() -> None:
+    run = make_outage("mariadb")
+    run.problems = [f"the error log says: {text}" for text in (f"{outage.TORN_BINLOG}, data_len: 8174", "Something else")]
+    outage.judge(run, as_server(query=ANSWERS.__getitem__, read_log=lambda: [*REDO_LINES, *LEFT]), START, OPTIONS)
+    assert run.problems == ["the error log says: Something else"]
+
+
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
