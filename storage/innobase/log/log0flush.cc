@@ -30,7 +30,9 @@ without regard to the buffer pool:
   which are read from the file when the dictionary is compared with it;
 - the pages of undo tablespaces, whose files are closed and opened again;
 - as many of the oldest changes as it takes to have room in the redo log: down
-to the age at which the page cleaners would do nothing else.
+to the age at which the page cleaners begin to take notice of it. At the one at
+which they do nothing else, the first checkpoint would ask for more, and as long
+as the server starts that means all pages.
 
 When not. Pages are written and evicted as before if the data directory was
 cloned or restored from a backup, whose redo log is rewritten at the end of
@@ -38,7 +40,7 @@ recovery; if changed pages are tracked for a backup; if an undo tablespace was
 being truncated: its file is going to be deleted, and its old pages must not be
 in the buffer pool; or if the change buffer is not empty: a page gets the
 changes that wait there when it is read, but not in recovery, so it has to be
-read again.
+read again. The same if a page that a start needs in its file cannot be written.
 
 Until recovery ends no checkpoint is written, as before. */
 
@@ -149,25 +151,33 @@ size_t put_needed_first(buf_pool_t *buf_pool) {
 }
 
 /** Write the pages that a start needs in their files.
-@param[in,out]  buf_pool  buffer pool instance
-@return number of pages written */
-size_t write_needed(buf_pool_t *buf_pool) {
-  size_t n_written = 0;
+@param[in,out]  buf_pool   buffer pool instance
+@param[in,out]  n_written  grows by the number of pages written
+@return false if some of them cannot be written */
+bool write_needed(buf_pool_t *buf_pool, size_t &n_written) {
+  DBUG_EXECUTE_IF("recovery_flush_skip_needed", return true;);
 
-  while (const auto n_needed = put_needed_first(buf_pool)) {
+  while (auto n_needed = put_needed_first(buf_pool)) {
     ulint n_pages = 0;
 
+    DBUG_EXECUTE_IF("recovery_flush_write_nothing", n_needed = 0;);
     buf_flush_do_batch(buf_pool, BUF_FLUSH_LIST, n_needed, LSN_MAX, &n_pages);
     buf_flush_await_no_flushing(buf_pool, BUF_FLUSH_LIST);
+
+    if (n_pages == 0) {
+      return false;
+    }
     n_written += n_pages;
   }
 
-  return n_written;
+  return true;
 }
 
 /** Sort a flush list by the oldest change, newest first. Nobody flushes.
 @param[in,out]  buf_pool  buffer pool instance */
 void sort(buf_pool_t *buf_pool) {
+  DBUG_EXECUTE_IF("recovery_flush_skip_sort", return;);
+
   std::vector<std::pair<lsn_t, buf_page_t *>> pages;
 
   buf_flush_list_mutex_enter(buf_pool);
@@ -229,25 +239,31 @@ void sort(buf_pool_t *buf_pool) {
   }
 }
 
-/** Write what a start needs in its files, and see that the rest can stay. */
-void arrange_pages() {
+/** Write what a start needs in its files, and see that the rest can stay.
+@return false if all pages have to be written */
+bool arrange_pages() {
   size_t n_written = 0;
+  bool is_done = true;
 
   /* No batch by the recv_writer thread begins, and the one before has ended. */
   mutex_enter(&recv_sys->writer_mutex);
   buf_flush_await_no_flushing(nullptr, BUF_FLUSH_LRU);
   buf_pool_wait_for_no_pending_io();
 
-  for (ulong i = 0; i < srv_buf_pool_instances; ++i) {
+  for (ulong i = 0; i < srv_buf_pool_instances && is_done; ++i) {
     const auto buf_pool = buf_pool_from_array(i);
 
-    n_written += write_needed(buf_pool);
+    is_done = write_needed(buf_pool, n_written);
     DBUG_EXECUTE_IF("recovery_flush_forget_oldest", forget_oldest(buf_pool););
     sort(buf_pool);
     DBUG_EXECUTE_IF("recovery_flush_lose_page", lose_page(buf_pool););
   }
 
   mutex_exit(&recv_sys->writer_mutex);
+
+  if (!is_done) {
+    return false;
+  }
 
   ulint n_in_lru, n_free, n_left;
   buf_get_total_list_len(&n_in_lru, &n_free, &n_left);
@@ -256,6 +272,8 @@ void arrange_pages() {
       << "Redo recovery: " << n_left
       << " changed pages are left to the page cleaners, after " << n_written
       << " that the start needs in their files were written.";
+
+  return true;
 }
 
 }  // namespace
@@ -289,13 +307,18 @@ bool leave_pages(const redo_recovery::Batch &batch) {
 
   mutex_exit(&recv_sys->mutex);
 
-  if (const auto reason = why_not()) {
+  auto reason = why_not();
+
+  if (reason == nullptr && !arrange_pages()) {
+    reason = "a page that the start needs in its file cannot be written";
+  }
+
+  if (reason != nullptr) {
     ib::info(ER_IB_MSG_383)
         << "Redo recovery: all pages are written before the "
            "server opens, because "
         << reason << ".";
   } else {
-    arrange_pages();
     s_state = State::PAGES_LEFT;
   }
 
@@ -310,7 +333,7 @@ bool make_room(const log_t &log) {
   }
 
   const auto age = log.recovered_lsn - log.last_checkpoint_lsn.load();
-  auto max_age = log.m_capacity.adaptive_flush_max_age();
+  auto max_age = log.m_capacity.adaptive_flush_min_age();
 
   DBUG_EXECUTE_IF("recovery_flush_full_log", max_age = age / 2;);
 
