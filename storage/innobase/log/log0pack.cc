@@ -32,9 +32,11 @@ that follows. A body is not copied: it is where it was packed. */
 #include "log0pack.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 
+#include "fsp0fsp.h"
 #include "log0apply.h"
 #include "log0redo.h"
 #include "my_dbug.h"
@@ -110,6 +112,18 @@ recv_data_t *keep_apart(mem_heap_t *heap, const Record &record) {
   }
 
   return first;
+}
+
+/** @return true for one record, the last of a page: an insert into a table
+@param[in]  space   tablespace
+@param[in]  record  last record of a page */
+[[maybe_unused]] bool is_to_be_repeated(space_id_t space,
+                                        const recv_t &record) {
+  static std::atomic<bool> was_one{false};
+
+  return record.type == MLOG_REC_INSERT &&
+         !fsp_is_system_or_temp_tablespace(space) &&
+         !fsp_is_dd_tablespace(space) && !was_one.exchange(true);
 }
 
 }  // namespace
@@ -213,6 +227,12 @@ void Records::follow() {
       "redo_recovery_skip_record",
       if (has_next && next->type == MLOG_REC_UPDATE_IN_PLACE) {
         has_next = read(*next);
+      });
+  DBUG_EXECUTE_IF(
+      "redo_recovery_repeat_record",
+      if (!has_next && is_to_be_repeated(m_page->space, *m_current)) {
+        *next = *m_current;
+        has_next = true;
       });
 
   if (has_next) {
