@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import time
 import traceback
@@ -29,6 +30,7 @@ PORTS = range(21000, 31000)
 # MySQL's bugs 87385 and 94803: the source ends while it sends an XA transaction, and the replica rolls back what is in
 # another state (error 1399). It goes on when it has been told to fetch the transaction again.
 XA_BROKEN, XA_STATEMENT = 1399, "Query: 'ROLLBACK'"
+_WORKER = re.compile(r"Worker (\d+) failed")
 
 
 def free_port(r: random.Random) -> int:
@@ -48,12 +50,17 @@ def source_options(port: int) -> list[str]:
 
 
 def describe_error(status: dict[str, Any], workers: list[dict[str, Any]]) -> tuple[int, str]:
-    """Number and text of an answer of SHOW REPLICA STATUS; where that has only what the coordinator says, the worker's."""
-    number = int(status.get("Last_SQL_Errno") or 0)
+    """Number and text of an answer of SHOW REPLICA STATUS; where that has only what the coordinator says, the worker's.
+
+    The coordinator names the worker that has failed last. If it names none, it is the first of `workers` with that number.
+    """
+    number, said = int(status.get("Last_SQL_Errno") or 0), status.get("Last_SQL_Error") or ""
+    named = _WORKER.search(said)
     for worker in workers:
-        if number and worker["LAST_ERROR_NUMBER"] == number:
+        is_named = not named or worker["WORKER_ID"] == int(named[1])
+        if number and is_named and worker["LAST_ERROR_NUMBER"] == number:
             return number, worker["LAST_ERROR_MESSAGE"]
-    return number, status.get("Last_SQL_Error") or status.get("Last_IO_Error") or ""
+    return number, said or status.get("Last_IO_Error") or ""
 
 
 class Replica:
@@ -159,8 +166,9 @@ class Replica:
             cursor.execute("SHOW REPLICA STATUS")
             status = cursor.fetchone() or {}
             cursor.execute(
-                "SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker"
-                " WHERE LAST_ERROR_NUMBER != 0"
+                "SELECT WORKER_ID, LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE"
+                " FROM performance_schema.replication_applier_status_by_worker"
+                " WHERE LAST_ERROR_NUMBER != 0 ORDER BY LAST_ERROR_TIMESTAMP DESC"
             )
             return describe_error(status, list(cursor.fetchall()))
 

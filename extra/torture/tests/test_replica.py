@@ -107,11 +107,15 @@ COORDINATOR = "Coordinator stopped because there were error(s) in the worker(s).
         ((0, "", "cannot connect"), [XA], (0, "cannot connect")),
         ((1399, COORDINATOR, ""), [(1062, "Duplicate"), XA], XA),
         ((1399, COORDINATOR, ""), [(1062, "Duplicate")], (1399, COORDINATOR)),
+        # The worker that is named, and nobody else.
+        ((1399, f"{COORDINATOR} Worker 2 failed", ""), [(1399, "an earlier one"), XA], XA),
+        ((1399, f"{COORDINATOR} Worker 3 failed", ""), [XA, XA], (1399, f"{COORDINATOR} Worker 3 failed")),
     ],
 )
 def test_the_worker_says_what_it_did(status: Any, workers: Any, described: tuple[int, str]) -> None:
     answer = dict(zip(("Last_SQL_Errno", "Last_SQL_Error", "Last_IO_Error"), status, strict=True))
-    rows = [dict(zip(("LAST_ERROR_NUMBER", "LAST_ERROR_MESSAGE"), row, strict=True)) for row in workers]
+    names = ("WORKER_ID", "LAST_ERROR_NUMBER", "LAST_ERROR_MESSAGE")
+    rows = [dict(zip(names, (number, *row), strict=True)) for number, row in enumerate(workers, 1)]
     assert replicas.describe_error(answer, rows) == described
 
 
