@@ -24,7 +24,7 @@ from redstart_cli.console import RedstartError, duration, error, say, warn
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import this_layout
 from redstart_cli.locks import exclusive
-from torture import canaries, redo, stack, subjects, tamper
+from torture import canaries, recovered, redo, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
@@ -65,8 +65,10 @@ MANY_REDO_STARTS = 10
 # With so many with innodb_recovery_flush=BACKGROUND some must have left pages: in a life with change buffering none may.
 MANY_FLUSH_STARTS = 60
 # Of so many crashes most must have left redo, and kills must have met recoveries.
-MANY_RECOVERIES = 20
 MANY_IMAGES = 20
+# The share of pages that need not be compared, by the reason; more than that, and than so many, leave something open.
+LEFT_OUT_SHARES = {recovered.OWN: 0.1, recovered.UNLOGGED: 0.01, recovered.ENCRYPTED: 0.01}
+MANY_PAGES = 100
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
 # Of so many replicas at least one must have been compared, although MySQL lets each of them be excused.
@@ -284,13 +286,15 @@ def _details(counts: Counts) -> str:
 def _redo(counts: Counts) -> str:
     recoveries = ", ".join(f"{name} {number}" for name, number in sorted(counts.recoveries.items())) or "none"
     stuck = ", ".join(f"{name} {number}" for name, number in sorted(counts.stuck.items())) or "none"
+    left_out = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.pages_left_out.items())) or "none"
     return (
         f"redo: {counts.images} crashes ({counts.without_redo} with little redo, {len(counts.refusals)} that stock does not"
-        f" recover), recoveries compared: {recoveries}; {counts.recoveries_parallel} with PARALLEL in use,"
-        f" {counts.recoveries_left} with BACKGROUND in use, {counts.batches} batches, {counts.kills_in_recovery} kills while"
-        f" redo was applied, {counts.kills_after_opening} after opening with pages left,"
-        f" {counts.pages_recovered} pages recovered, {counts.pages_compared} compared, {counts.pages_left_out} left out;"
-        f" shutdowns without an end: {stuck}"
+        f" recover), recoveries compared: {recoveries}; rows of {counts.tables_compared} tables after {counts.rows_compared} of"
+        f" them; {counts.batches} batches, {counts.kills_in_recovery} kills while redo was applied,"
+        f" {counts.kills_with_pages_left} with pages left before opening, {counts.kills_after_opening} after it,"
+        f" {counts.checkpoints_moved} of them behind another checkpoint, which had passed {counts.pages_passed} pages;"
+        f" {counts.pages_recovered} pages recovered, {counts.pages_compared} compared, left out: {left_out};"
+        f" {counts.exercised}; shutdowns without an end: {stuck}"
     )
 
 
@@ -345,15 +349,19 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "unrecovered": len(counts.refusals),
         "refusals": counts.refusals,
         "recoveries": dict(counts.recoveries),
-        "recoveries_parallel": counts.recoveries_parallel,
-        "recoveries_left": counts.recoveries_left,
+        "exercised": counts.exercised.report(),
+        "rows_compared": counts.rows_compared,
+        "tables_compared": counts.tables_compared,
         "batches": counts.batches,
         "stuck": dict(counts.stuck),
         "kills_in_recovery": counts.kills_in_recovery,
+        "kills_with_pages_left": counts.kills_with_pages_left,
         "kills_after_opening": counts.kills_after_opening,
+        "checkpoints_moved": counts.checkpoints_moved,
+        "pages_passed": counts.pages_passed,
         "pages_recovered": counts.pages_recovered,
         "pages_compared": counts.pages_compared,
-        "pages_left_out": counts.pages_left_out,
+        "pages_left_out": dict(counts.pages_left_out),
         "found": counts.found,
     }
 
@@ -361,17 +369,20 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
 def _judge_redo(rig: Rig) -> list[str]:
     """What the recoveries that were compared have left open."""
     counts = rig.counts
-    problems = []
+    problems = counts.exercised.problems()
     if not counts.recoveries["ours"] or not counts.pages_compared or not counts.pages_recovered:
         problems.append(f"no recovery was compared after {counts.images} crashes")
-    if 2 * counts.recoveries_parallel < counts.recoveries["ours"]:
-        problems.append(f"{counts.recoveries_parallel} of {counts.recoveries['ours']} recoveries have kept objects of indexes")
-    # Half of them may; chance may have drawn none of a few.
-    if counts.recoveries["ours"] >= MANY_RECOVERIES and 8 * counts.recoveries_left < counts.recoveries["ours"]:
-        problems.append(f"{counts.recoveries_left} of {counts.recoveries['ours']} recoveries have left pages to the page cleaners")
+    for reason, share in LEFT_OUT_SHARES.items():
+        left_out = counts.pages_left_out[reason]
+        if left_out > share * (counts.pages_compared + left_out) + MANY_PAGES:
+            problems.append(f"{left_out} pages were not compared ({reason}), and {counts.pages_compared} were")
     if counts.images >= MANY_IMAGES:
+        if not counts.rows_compared or not counts.tables_compared:
+            problems.append("no rows were compared")
         if not counts.kills_after_opening:
-            problems.append("no kill after opening with pages left")
+            problems.append("no kill of an open server with pages left")
+        if not counts.pages_passed:
+            problems.append("no kill behind a checkpoint that had passed pages")
         if 2 * (useless := counts.without_redo + len(counts.refusals)) > counts.images:
             problems.append(f"{useless} of {counts.images} crashes had nothing to recover")
         if 4 * counts.kills_in_recovery < counts.recoveries.total():

@@ -23,6 +23,7 @@ from bench.errors import BenchError
 from differential.server import Binary
 from redstart_cli.console import say
 from torture import load, pages, subjects
+from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
 from torture.server import MAP_ON, SCAN_ON, Place, Server, ask_oracle, check_binlog, initialise, page_option
 
@@ -97,21 +98,27 @@ class Counts:
     # Why stock did not.
     refusals: list[str] = field(default_factory=list)
     without_redo: int = 0
-    # Recoveries that were compared, by server; their batches, those that kept the objects of indexes, and those that have
-    # left pages to the page cleaners.
+    # Recoveries that were compared, by server, and their batches; what this build's have met.
     recoveries: Counter[str] = field(default_factory=Counter)
     batches: int = 0
-    recoveries_parallel: int = 0
-    recoveries_left: int = 0
+    exercised: Exercised = field(default_factory=Exercised)
+    # Those whose rows were compared, and the tables.
+    rows_compared: int = 0
+    tables_compared: int = 0
     kills_in_recovery: int = 0
-    # Kills of a server that was open, or about to open, and had left pages to the page cleaners.
+    # Kills of a server that had left pages to the page cleaners, and was not open yet.
+    kills_with_pages_left: int = 0
+    # Kills of one that was open; its checkpoint was within the redo of the crash, and the next start has applied that.
     kills_after_opening: int = 0
+    # Kills with pages left and another checkpoint than that of the crash, and the pages whose redo it had passed.
+    checkpoints_moved: int = 0
+    pages_passed: int = 0
     # Shutdowns after a recovery that had no end, by server.
     stuck: Counter[str] = field(default_factory=Counter)
-    # Pages that redo has changed, in stock's recoveries; pages that were compared, and those of servers' own writes.
+    # Pages that redo has changed, in stock's recoveries; pages that were compared, and those that were not, by the reason.
     pages_recovered: int = 0
     pages_compared: int = 0
-    pages_left_out: int = 0
+    pages_left_out: Counter[str] = field(default_factory=Counter)
     # Loads, and those that made no undo tablespace because of a file that a crash has left.
     loads: int = 0
     undo_barred: int = 0
@@ -142,6 +149,15 @@ class Counts:
         self.wrong += len(verdict.wrong)
         self.said += verdict.wrong
         self.known += len(verdict.known)
+
+    def add(self, other: Counts) -> None:
+        """What others have counted, too."""
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            if isinstance(mine, Exercised):
+                mine.add(value)
+            else:
+                setattr(self, name, mine + value)
 
     def ask(self, server: Server, is_turn: bool = True) -> None:
         """A server is asked; with `is_turn` it is one of those that take turns."""
@@ -369,13 +385,19 @@ def ask(
 def check_pages(rig: Rig, data: Path, states: Sequence[State] = ()) -> list[str]:
     """Whether all pages have a right checksum; after a clean stop.
 
-    Those of encrypted tables are left out: innochecksum cannot decrypt them. The server looks at each that it reads.
-    So are files that lie where a discarded tablespace was: whoever put them there may have died.
+    Files that lie where a discarded tablespace was are left out: whoever put them there may have died.
+    """
+    return innochecksum(rig, data, load.discarded_files(data, states))
+
+
+def innochecksum(rig: Rig, data: Path, discarded: set[Path]) -> list[str]:
+    """The same with the places where files are left out.
+
+    Those of encrypted tables are, too: innochecksum cannot decrypt them. The server looks at each that it reads.
     """
     if not rig.innochecksum:
         return []
     wrong = []
-    discarded = load.discarded_files(data, states)
     for path in [path for path in pages.files(data) if path not in discarded]:
         size = path.stat().st_size if path.exists() else 0
         if size == 0 or pages.is_encrypted(path):

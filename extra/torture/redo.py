@@ -1,342 +1,435 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Redo: the pages that a recovery leaves, against those that the stock server leaves of the same crash.
+"""Redo: what recoveries of a crash leave, against what the stock server leaves of it.
 
-A server is killed under load. Copies of what it leaves are recovered without rollback and purge, once by the stock
-server, then by this build, which may be killed in between, and stopped cleanly. Each page that redo has made must be
-the same, byte for byte.
+A server is stopped dead under load several times, and killed in the end; each time there is a copy of what SIGKILL leaves.
+Copies of such an image are recovered by the stock server, and then by this build, which may be killed in between.
+
+Pages: without rollback and purge, and stopped cleanly. Each page that redo has made must be the same, byte for byte.
+Rows: with rollback, purge and DDL that was under way. After a clean stop checksums of pages must be right, and the stock
+server must find there what it finds after its own recovery.
+
+Where a server is killed after it has opened, what its checkpoint has passed must be in its files.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import random
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bench.errors import BenchError
 from differential.server import Binary
-from redstart_cli.console import say
-from torture import pages
-from torture.life import Clients, Counts, Rig, case_of, opening
+from redstart_cli.console import RedstartError, say
+from torture import pages, redolog
+from torture.held import Held, held
+from torture.life import Clients, Counts, Rig, case_of, innochecksum, opening
 from torture.oracle import NEVER, Verdict
+from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown
 from torture.redolog import RedoLog
-from torture.server import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON, REUSED, Place, Server, random_options
+from torture.server import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON, Place, Server, random_options
 
-# Recoveries of this build for each crash.
-RECOVERIES = 3
+# Crashes of one load.
+IMAGES = 5
+# Those that are looked at at a time.
+WORKERS = 2
+MAX_LOAD_SEC = 2.0
+# Images whose rows are compared, too.
+ROWS_SHARE = 0.35
 KILLS = (0, 1, 1, 2, 3, 5)
-MAX_LOAD_SEC = 3.0
 # Redo of fewer pages shows nothing.
 LEAST_PAGES = 20
 POOLS_MIB = (5, 5, 6, 8, 16, 64, 128)
 # Later than in a second after it has begun few recoveries go on, and few pages are left to write.
 MAX_RECOVERY_SEC = 1.0
-# Kills of servers that open before they have written all pages, which come after that.
-AFTER_OPENING_SHARE = 0.5
 BEGIN_TIMEOUT_SEC = 30.0
 # MySQL's shutdown has no end at times if nothing is purged: it waits for pages that it does not write. It is killed,
 # and what it leaves recovered once more.
 STOPS, STOP_TIMEOUT_SEC = 3, 20.0
 # Neither rollback nor purge; a shutdown writes all pages.
-_RECOVERY = ("--innodb-force-recovery=3", "--innodb-fast-shutdown=1")
+_WITHOUT_ROLLBACK = ("--innodb-force-recovery=3", "--innodb-fast-shutdown=1")
 # Mostly, what was written last is in the redo log alone.
 _LAZY = ("--innodb-redo-log-capacity=64M", "--innodb-buffer-pool-size=128M", "--innodb-max-dirty-pages-pct=90",
          "--innodb-max-dirty-pages-pct-lwm=0", "--innodb-adaptive-flushing=OFF", "--innodb-idle-flush-pct=0")  # fmt: skip
 LAZY_SHARE = 0.7
-# Servers write into these at each start.
-_OF_SERVERS = re.compile(r"(mysql\.ibd|ibdata1|undo_\d+|.*\.ibu|sys/.*)")
-_SCANNED = re.compile(r"Doing recovery: scanned up to log sequence number (\d+)")
-_STARTED = re.compile(r"started; log sequence number (\d+)")
-# Redo of a start itself; 8,466 bytes were the most that was seen. It is not known where that begins: what was scanned
-# may end with a part of a mini-transaction.
-OF_START_BYTES = 16384
-_RESTORED = re.compile(r"Recovered page \[page id: space=(\d+), page number=(\d+)\] from the doublewrite buffer")
+# Page cleaners that take their time, so that kills find pages left and others written.
+_SLOW = ("--innodb-io-capacity=100", "--innodb-io-capacity-max=300")
+# A redo log that is to become smaller is full, as far as it is not flushed.
+_SMALL_LOG = "--innodb-redo-log-capacity=8M"
 _BATCH = re.compile(r"Applying a batch of (\d+) redo")
-_BEGUN, _OPEN, _ENDED = "Applying a batch of", "changed pages are left to the page cleaners", "InnoDB initialization has ended"
+# A start without redo says that there are 0.
+_BEGUN = re.compile(r"Applying a batch of [1-9]")
+_ENDED, _READY = re.compile("InnoDB initialization has ended"), re.compile("ready for connections")
 # Bytes of rows that the canary changes in the redo of one image; some of them are freed later, or overwritten.
 CHANGED_ROWS = 40
 CANARY_IMAGES = 6
 MOST_LEFT_OUT = 0.2
-SHOWN = 8
-
-class Page(NamedTuple):
-    """What is compared of a page."""
-
-    lsn: int
-    # Of all that it holds.
-    digest: bytes
-    # Of what it holds besides its LSN and its checksum; None if it may be encrypted.
-    content: bytes | None
-
-
-Key = tuple[str, int]
-Pages = dict[Key, Page]
-
-
-def _digest(page: bytes) -> bytes:
-    return hashlib.blake2b(page, digest_size=16).digest()
-
-
-def read_pages(data: Path) -> Pages:
-    """Each page of the tablespaces of a data directory that no server uses.
-
-    The place in ibdata1 where a shutdown says how far it came is left out; its page's checksum does so, too.
-    """
-    found: Pages = {}
-    for path in pages.files(data):
-        name = str(path.relative_to(data))
-        if name.startswith("#innodb_temp"):
-            continue
-        n_bytes, is_encrypted = pages.bytes_of(path), pages.is_encrypted(path)
-        with path.open("rb") as file:
-            number = 0
-            while page := file.read(n_bytes):
-                if name == "ibdata1" and number == 0:
-                    page = page[: pages.FLUSH_LSN.start] + bytes(8) + page[pages.FLUSH_LSN.stop :]
-                content = None if is_encrypted else _digest(pages.without_lsn(page))
-                found[name, number] = Page(pages.lsn(page), _digest(page), content)
-                number += 1
-    return found
-
-
-@dataclass
-class Comparison:
-    """Pages of two recoveries of one crash."""
-
-    compared: int
-    # Written after the recovery, by the servers themselves.
-    left_out: int
-    different: list[str]
-
-
-class Ends(NamedTuple):
-    """LSNs of the stock server's recovery."""
-
-    # Where redo of the crash may have ended: what a start has changed itself is behind it.
-    redo: int
-    # What that server has changed later is behind it.
-    start: int
-
-
-def ends_of(log: str) -> Ends | None:
-    """Those of the first start of an error log; None if it had no redo to apply, or did not come so far."""
-    started = _STARTED.search(log)
-    scanned = _SCANNED.findall(log, 0, started.start()) if started else []
-    if not started or not scanned:
-        return None
-    return Ends(min(int(scanned[-1]), int(started[1]) - OF_START_BYTES), int(started[1]))
-
-
-def restored(log: str, data: Path, before: Pages) -> set[Key]:
-    """Pages that had never been written to their files, and which a recovery has taken from the doublewrite buffer."""
-    names = {pages.space_of(path): str(path.relative_to(data)) for path in pages.files(data)}
-    found = {(names.get(int(space), ""), int(number)) for space, number in _RESTORED.findall(log)}
-    return {key for key in found if key in before and not before[key].lsn}
-
-
-def compare(one: Pages, other: Pages, ends: Ends, unlogged: Iterable[Key] = ()) -> Comparison:
-    """Which pages of the stock server's recovery, and of another, differ.
-
-    Those in `unlogged` may: an index build logs no rows, and if pages of one that has not ended are in the doublewrite
-    buffer alone, the first of several starts may overwrite them there.
-    What servers change themselves they change in their own tablespaces, where what is behind the end of the redo is left
-    out. In others each page is compared; where a server goes on with a DDL statement after the recovery it makes the
-    same content, but not at the same LSN.
-    """
-    different, left_out = [], 0
-    both = one.keys() | other.keys()
-    for key in sorted(both):
-        left, right = one.get(key), other.get(key)
-        if _OF_SERVERS.fullmatch(key[0]) and any(page and page.lsn > ends.redo for page in (left, right)):
-            left_out += 1
-        elif left is None or right is None:
-            different.append(f"{key[0]}:{key[1]} is {'missing' if right is None else 'too many'}")
-        elif left != right and key in unlogged:
-            left_out += 1
-        elif left != right:
-            is_later = left.lsn > ends.start and right.lsn > ends.redo
-            if is_later and None in (left.content, right.content):
-                left_out += 1
-            elif not is_later or left.content != right.content:
-                different.append(f"{key[0]}:{key[1]} differs, LSN {left.lsn} and {right.lsn}")
-    return Comparison(len(both) - left_out, left_out, different)
+# How often a kept failure is recovered again, with as many kills as it had: their moments are up to chance.
+AGAIN = 5
 
 
 @dataclass
 class Image:
-    """What a crash left, and what the stock server makes of it."""
+    """What a crash left."""
 
     crashed: Path
     options: list[str]
-    expected: Pages
+    # Its checkpoint.
+    checkpoint: int
+
+
+@dataclass
+class Expected:
+    """What the stock server makes of an image, without rollback and purge."""
+
+    data: Path
+    found: Pages
     ends: Ends
-    # See compare().
+    # See recovered.compare().
     unlogged: set[Key]
 
 
-class RedoLife:
-    """One crash, and recoveries of it."""
+@dataclass(frozen=True)
+class Canary:
+    """What is done to the copy of an image that this build is given."""
 
-    def __init__(self, rig: Rig, seed: int, tamper: Callable[[Path, random.Random], bool] | None = None) -> None:
-        """With `tamper` the subject is given something else to recover; it returns whether it could."""
-        self._rig, self._seed, self._tamper = rig, seed, tamper
+    # False if it cannot be done there.
+    tamper: Callable[[Path, random.Random], bool]
+    # Rows are compared, and not pages.
+    is_of_rows: bool = False
+    # Others may end the server.
+    must_differ: bool = True
+    # The server is killed, and this is done to what it leaves.
+    is_of_kill: bool = False
+
+
+def _place(rig: Rig, home: Path, name: str, options: list[str]) -> Place:
+    return Place(home / name, home / f"{name}.log", [*options, "--skip-log-bin", "--loose-mysqlx=OFF"], rig.environment)
+
+
+def _copy(data: Path, to: Path) -> None:
+    shutil.rmtree(to, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--sparse=always", data, to], check=True)
+
+
+def _pool(r: random.Random, options: list[str]) -> str:
+    """Pools of their own, small ones mostly, so that there are several batches."""
+    page_kib = next(int(text.partition("=")[2].rstrip("k")) for text in options if "innodb-page-size" in text)
+    return f"--innodb-buffer-pool-size={r.choice(POOLS_MIB) * max(1, page_kib // pages.PAGE_KIB)}M"
+
+
+class RedoLife:
+    """Crashes of one load, and recoveries of them."""
+
+    def __init__(self, rig: Rig, seed: int, canary: Canary | None = None) -> None:
+        """With `canary` there is one crash, and something else is given to the subject."""
+        self._rig, self._seed, self._canary = rig, seed, canary
         self._r = random.Random(seed)
         self._home = rig.work / "redo"
         self._verdict = Verdict()
-        # Whether a recovery was found to be wrong, and by pages that differ.
+        # What was found to be wrong, and whether that is a difference.
         self.has_noticed = self.has_differed = False
 
     def run(self, end: float) -> bool:
-        """Make a crash and recover it, the first time without regard to `end`; True if nothing was found."""
+        """Make crashes and recover them, the first one without regard to `end`; True if nothing was found."""
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
-        image = self._make()
-        if image is not None:
-            for number in range(1 if self._tamper else RECOVERIES):
-                if not self._verdict.is_clean or (number and time.monotonic() > end):
-                    break
-                self._compare(image)
+        trials = [
+            Trial(dataclasses.replace(self._rig, counts=Counts()), self._home / f"image-{number}", f"{self._seed}-{number}",
+                  image, self._r.randrange(1 << 32), self._canary)
+            for number, image in enumerate(self._make())
+        ]  # fmt: skip
+        with ThreadPoolExecutor(WORKERS) as pool:
+            running = [pool.submit(trial.run, end if number else float("inf")) for number, trial in enumerate(trials)]
+            for future in running:
+                future.result()
         counts = self._rig.counts
+        for trial in trials:
+            counts.add(trial.rig.counts)
+            self._verdict.add(trial.verdict)
+            self.has_noticed |= not trial.verdict.is_clean
+            self.has_differed |= trial.has_differed
         counts.take("redo", self._verdict)
-        counts.cycles += image is not None
         return self._verdict.is_clean
 
-    def _place(self, name: str, options: list[str]) -> Place:
-        return Place(self._home / name, self._home / f"{name}.log", [*options, "--skip-log-bin"], self._rig.environment)
-
-    def _make(self) -> Image | None:
-        """None if there was nothing to recover, or the stock server does not recover it."""
+    def _make(self) -> list[Image]:
+        """A server under load, which is stopped dead some times, and then killed."""
         rig, r = self._rig, self._r
         page_kib = rig.draw_page(r)
         options = [*random_options(r, rig.has_keyring and not rig.is_canary, page_kib)]
         lazy = list(_LAZY) if r.random() < LAZY_SHARE or rig.is_canary else []
-        place = self._place("crashed", [*options, *lazy])
-        shutil.copytree(rig.base(page_kib), place.data)
-        self._load(place, page_kib)
-        before = read_pages(place.data)
-        counts = rig.counts
-        counts.images += 1
-        stock = rig.binaries.get("stock") or rig.binaries["off"]
-        expecting = self._copy(place.data, "expected", options)
-        answer = self._recover(stock, expecting, options)
-        if isinstance(answer, str):
-            say(f"  no pages to compare with: {answer[:300]}")
-            counts.refusals.append(answer)
-            return None
-        # The first start of several has recovered.
-        said = expecting.log.read_text(encoding="utf-8", errors="replace")
-        ends = ends_of(said)
-        if not ends:
-            counts.without_redo += 1
-            return None
-        recovered = sum(before.get(key) != page for key, page in answer.items() if page.lsn <= ends.redo)
-        counts.pages_recovered += recovered
-        if recovered < LEAST_PAGES:
-            counts.without_redo += 1
-            return None
-        return Image(place.data, options, answer, ends, restored(said, expecting.data, before))
-
-    def _load(self, place: Place, page_kib: int) -> None:
-        """A server under load, which is killed."""
-        rig, r = self._rig, self._r
+        place = _place(rig, self._home, "loaded", [*options, *lazy])
+        _copy(rig.base(page_kib), place.data)
+        copies = [self._home / f"crashed-{number}" for number in range(1 if self._canary else IMAGES)]
         server = Server(rig.binary(r), place)
         try:
             if problem := server.wait_ready():
                 raise BenchError(problem)
             histories, numbers = opening()
             clients = Clients(rig, server, histories, numbers, self._home / "journal", r, page_kib=page_kib)
-            clients.work(r.uniform(0.3, MAX_LOAD_SEC))
+            for copy in copies[:-1]:
+                clients.work(r.uniform(0.2, MAX_LOAD_SEC))
+                with server.frozen():
+                    _copy(place.data, copy)
+            clients.work(r.uniform(0.2, MAX_LOAD_SEC))
             server.kill()
             self._verdict.wrong += clients.stop()
         finally:
             server.kill()
+        place.data.rename(copies[-1])
+        return [Image(copy, options, redolog.checkpoint(copy)) for copy in copies]
 
-    def _copy(self, crashed: Path, name: str, options: list[str]) -> Place:
-        """A copy of what a crash left."""
-        place = self._place(name, options)
-        shutil.rmtree(place.data, ignore_errors=True)
+
+class Trial:
+    """Recoveries of one crash."""
+
+    def __init__(self, rig: Rig, home: Path, name: str, image: Image, seed: int, canary: Canary | None) -> None:
+        self.rig, self._home, self._name, self._image, self._canary = rig, home, name, image, canary
+        self._r = random.Random(seed)
+        self.verdict = Verdict()
+        self.has_differed = False
+        self._has_kept = False
+        # The last server was killed when it was open, with redo of the crash behind its checkpoint.
+        self._was_open = False
+
+    def run(self, end: float) -> None:
+        """Compare pages, or rows, or both; nothing after `end`."""
+        if time.monotonic() > end:
+            return
+        self._home.mkdir()
+        canary, counts = self._canary, self.rig.counts
+        counts.images += 1
+        wants_rows = canary.is_of_rows if canary else self._r.random() < ROWS_SHARE
+        expected = None if canary and canary.is_of_rows else self._expect()
+        if expected:
+            self._compare_pages(expected, *self._subject(), self._draw_kills())
+        if wants_rows and self.verdict.is_clean:
+            # A small redo log makes room when it opens.
+            binary, extra = self._subject()
+            self._compare_rows(expected, binary, (*extra, *self._r.choice([(), (_SMALL_LOG,)])), self._draw_kills())
+        counts.cycles += bool(expected) or wants_rows
+        if self.verdict.is_clean:
+            shutil.rmtree(self._home)
+            shutil.rmtree(self._image.crashed)
+
+    def repeat(self, case: dict[str, Any]) -> None:
+        """Compare once more what was found to be wrong."""
+        self._home.mkdir(parents=True)
+        plan = self.rig.binaries[case["subject"]], tuple(case["extra"]), case["kills"]
+        self._has_kept = True
+        expected = self._expect()
+        if not case["pages"]:
+            self._compare_rows(expected, *plan)
+        elif expected:
+            self._compare_pages(expected, *plan)
+        else:
+            self.verdict.wrong.append("there is nothing to compare with")
+
+    def _stock(self) -> Binary:
+        return self.rig.binaries.get("stock") or self.rig.binaries["off"]
+
+    def _place(self, name: str) -> Place:
+        """A copy of the image."""
+        place = _place(self.rig, self._home, name, self._image.options)
         place.log.unlink(missing_ok=True)
-        subprocess.run(["cp", "-a", "--sparse=always", crashed, place.data], check=True)
+        _copy(self._image.crashed, place.data)
         return place
 
-    def _recover(self, binary: Binary, place: Place, options: list[str], extra: tuple[str, ...] = ()) -> Pages | str:
-        """The pages after a recovery, or why there was none."""
+    def _expect(self) -> Expected | None:
+        """None if there is too little to recover, or the stock server does not recover it."""
+        counts = self.rig.counts
+        before = read_pages(self._image.crashed)
+        place = self._place("expected")
+        found = self._recover(self._stock(), place)
+        if isinstance(found, str):
+            say(f"  no pages to compare with: {found[:300]}")
+            counts.refusals.append(found)
+            return None
+        # The first start of several has recovered.
+        said = place.log.read_text(encoding="utf-8", errors="replace")
+        ends = ends_of(said)
+        recovered = sum(before.get(key) != page for key, page in found.items() if ends and page.lsn <= ends.redo)
+        counts.pages_recovered += recovered
+        if not ends or recovered < LEAST_PAGES:
+            counts.without_redo += 1
+            return None
+        return Expected(place.data, found, ends, restored(said, place.data, before))
+
+    def _recover(self, binary: Binary, place: Place, extra: tuple[str, ...] = ()) -> Pages | str:
+        """The pages after a recovery without rollback, or why there was none."""
         problem = ""
         for _ in range(STOPS):
-            server = Server(binary, place, [*_RECOVERY, *extra, *self._pool(options)])
+            server = Server(binary, place, [*_WITHOUT_ROLLBACK, *extra, _pool(self._r, self._image.options)])
             try:
                 if problem := server.wait_ready():
                     return problem
+                self._note_again(server)
                 if not (problem := server.stop(STOP_TIMEOUT_SEC)):
                     return read_pages(place.data)
             finally:
                 server.kill()
-            self._rig.counts.stuck[binary.name] += 1
+            self.rig.counts.stuck[binary.name] += 1
         return problem
 
-    def _pool(self, options: list[str]) -> list[str]:
-        """Pools of their own, small ones mostly, so that there are several batches."""
-        page_kib = next(int(text.partition("=")[2].rstrip("k")) for text in options if "innodb-page-size" in text)
-        return [f"--innodb-buffer-pool-size={self._r.choice(POOLS_MIB) * max(1, page_kib // pages.PAGE_KIB)}M"]
+    def _note_again(self, server: Server) -> None:
+        """Whether a server that was killed when it was open has left redo to the next one."""
+        self.rig.counts.kills_after_opening += self._was_open and bool(_BEGUN.search(server.said()))
+        self._was_open = False
 
-    def _kill_in_recovery(self, server: Server, opens_early: bool) -> None:
-        """Kill it some time after it has begun to apply redo, or has left pages to the page cleaners."""
+    def _subject(self) -> tuple[Binary, tuple[str, ...]]:
+        """Who recovers, and how. The others, too: what this build does with MySQL's values must be what MySQL does."""
+        name = self._r.choices(["ours", "off"], [6, 1])[0] if self._canary is None else "ours"
+        flush = FLUSH_ON if self._canary and self._canary.is_of_kill else self._r.choice([FLUSH_ON, FLUSH_ON, FLUSH_OFF])
+        return self.rig.binaries[name], (REDO_ON, flush) if name == "ours" else ()
+
+    def _kill(self, binary: Binary, place: Place, extra: tuple[str, ...], expected: Expected | None) -> None:
+        """A server that is killed some time after it has begun to apply redo, has left pages, or has opened."""
+        slow = _SLOW if self._canary or self._r.random() < 0.5 else ()
+        server = Server(binary, place, [*extra, *slow, _pool(self._r, self._image.options)])
+        awaited = _BEGUN
+        if FLUSH_ON in extra:
+            awaited = LEFT if self._canary else self._r.choice([_BEGUN, _BEGUN, LEFT, _READY, _READY])
         end = time.monotonic() + BEGIN_TIMEOUT_SEC
-        is_late = opens_early and self._r.random() < AFTER_OPENING_SHARE
-        awaited = _OPEN if is_late else _BEGUN
-        while awaited not in server.said() and _ENDED not in server.said() and not server.has_died and time.monotonic() < end:
-            time.sleep(0.002)
+        while (not awaited.search(said := server.said()) and not (awaited != _READY and _ENDED.search(said))
+               and not server.has_died and time.monotonic() < end):  # fmt: skip
+            time.sleep(0.005)
         time.sleep(self._r.random() ** 3 * MAX_RECOVERY_SEC)
         if server.has_died:
             code = server.process.returncode
-            self._verdict.wrong.append(f"{server.binary.name} ended with {code} in recovery: {server.errors()}")
+            self.verdict.wrong.append(f"{server.binary.name} ended with {code} in recovery: {server.errors()}")
         server.kill()
-        said = server.said()
-        self._rig.counts.kills_in_recovery += _BEGUN in said and _ENDED not in said
-        self._rig.counts.kills_after_opening += bool(LEFT.search(said))
-
-    def _compare(self, image: Image) -> None:
-        rig, r, counts = self._rig, self._r, self._rig.counts
-        # The others, too: what this build does with MySQL's values must be what MySQL does.
-        name = r.choices(["ours", "off"], [4, 1])[0] if self._tamper is None else "ours"
-        extra = (REDO_ON, r.choice([FLUSH_ON, FLUSH_OFF])) if name == "ours" else ()
-        binary = rig.binaries[name]
-        place = self._copy(image.crashed, "found", image.options)
-        if self._tamper and not self._tamper(place.data, r):
+        self._note_again(server)
+        said, counts = server.said(), self.rig.counts
+        counts.kills_in_recovery += bool(_BEGUN.search(said)) and not _ENDED.search(said)
+        if not LEFT.search(said):
             return
-        kills = 0 if self._tamper else r.choice(KILLS)
+        is_open = bool(_READY.search(said))
+        counts.kills_with_pages_left += not is_open
+        if self._canary and self._canary.is_of_kill and not self._canary.tamper(place.data, self._r):
+            return
+        checkpoint = redolog.checkpoint(place.data)
+        # Without pages there is nothing that says where redo has ended.
+        self._was_open = is_open and bool(expected and checkpoint < expected.ends.redo)
+        if expected and checkpoint > self._image.checkpoint:
+            self._check_passed(place.data, expected, checkpoint)
+
+    def _check_passed(self, data: Path, expected: Expected, checkpoint: int) -> None:
+        """Whether all that a checkpoint has passed is in the files."""
+        limit = min(checkpoint, expected.ends.redo)
+        found = passed(data, expected.data, self._image.checkpoint, limit, expected.unlogged)
+        self.rig.counts.checkpoints_moved += 1
+        self.rig.counts.pages_passed += found.checked
+        if found.lacking:
+            self.has_differed = True
+            self.verdict.wrong.append(f"the checkpoint has passed {len(found.lacking)} pages: {shown(found.lacking)}")
+
+    def _draw_kills(self) -> int:
+        return self._r.choice(KILLS) if self._canary is None else int(self._canary.is_of_kill)
+
+    def _kill_some(self, binary: Binary, place: Place, extra: tuple[str, ...], kills: int, expected: Expected | None) -> None:
+        self._was_open = False
         for _ in range(kills):
-            server = Server(binary, place, [*_RECOVERY, *extra, *self._pool(image.options)])
-            self._kill_in_recovery(server, FLUSH_ON in extra)
-        answer = self._recover(binary, place, image.options, extra)
+            if self.verdict.is_clean:
+                self._kill(binary, place, extra, expected)
+
+    def _take(self, binary: Binary, place: Place, is_open: bool) -> None:
+        """Count a recovery that is compared, of all its starts: the last of several may have found little to do."""
+        said = place.log.read_text(encoding="utf-8", errors="replace")
+        self.rig.counts.recoveries[binary.name] += 1
+        self.rig.counts.batches += len(_BATCH.findall(said))
+        if binary.name == "ours":
+            self.rig.counts.exercised.take(said, is_open)
+
+    def _tampers(self, place: Place) -> bool:
+        """Whether there is something to recover: a canary may not be possible."""
+        return not self._canary or self._canary.is_of_kill or self._canary.tamper(place.data, self._r)
+
+    def _compare_pages(self, expected: Expected, binary: Binary, extra: tuple[str, ...], kills: int) -> None:
+        place = self._place("found")
+        if not self._tampers(place):
+            return
+        self._kill_some(binary, place, (*_WITHOUT_ROLLBACK, *extra), kills, expected)
+        answer = self._recover(binary, place, extra) if self.verdict.is_clean else ""
         if isinstance(answer, str):
-            self._verdict.wrong.append(answer)
+            self.verdict.wrong += [answer] if answer else []
         else:
-            counts.recoveries[name] += 1
-            # Of all starts: the last of several may have found little to do.
-            said = place.log.read_text(encoding="utf-8", errors="replace")
-            counts.batches += len(_BATCH.findall(said))
-            counts.recoveries_parallel += name == "ours" and bool(REUSED.search(said))
-            counts.recoveries_left += bool(LEFT.search(said))
-            result = compare(image.expected, answer, image.ends, image.unlogged if kills else ())
+            counts = self.rig.counts
+            self._take(binary, place, is_open=False)
+            result = compare(expected.found, answer, expected.ends, expected.unlogged if kills else ())
             counts.pages_compared += result.compared
             counts.pages_left_out += result.left_out
             if result.different:
                 self.has_differed = True
-                shown = ", ".join(result.different[:SHOWN])
-                self._verdict.wrong.append(f"{len(result.different)} pages differ from the stock server's: {shown}")
-        if not self._verdict.is_clean:
-            self.has_noticed = True
-            case = case_of(place, binary, NEVER, kind="redo", seed=self._seed, extra=list(extra), ends=image.ends)
-            files = {part: self._home / part for part in ("crashed", "expected", "found", "found.log", "expected.log")}
-            rig.keep(f"redo-{self._seed}", self._verdict, [], case, files)
+                text = f"{len(result.different)} pages differ from the stock server's: {shown(result.different)}"
+                self.verdict.wrong.append(text)
+        self._keep(binary, place, extra, kills, is_of_pages=True)
+
+    def _compare_rows(self, expected: Expected | None, binary: Binary, extra: tuple[str, ...], kills: int) -> None:
+        """With rollback and purge: no two recoveries write the same pages then, but the rows must be the same."""
+        answer = self._held(self._place("held"))
+        if isinstance(answer, str):
+            say(f"  no rows to compare with: {answer[:300]}")
+            self.rig.counts.refusals.append(answer)
+            return
+        place = self._place("found")
+        if not self._tampers(place):
+            return
+        self._kill_some(binary, place, extra, kills, expected)
+        if self.verdict.is_clean:
+            # A slow shutdown purges all.
+            self._hold(binary, place, [*extra, f"--innodb-fast-shutdown={self._r.choice([0, 1])}"], answer)
+            self._take(binary, place, is_open=True)
+        self._keep(binary, place, extra, kills, is_of_pages=False)
+
+    def _hold(self, binary: Binary, place: Place, extra: list[str], expected: Held) -> None:
+        """Recover, stop cleanly, and look at pages and rows."""
+        server = Server(binary, place, [*extra, _pool(self._r, self._image.options)])
+        try:
+            problem = server.wait_ready()
+            time.sleep(self._r.random() ** 2)
+            problem = problem or server.stop()
+        finally:
+            server.kill()
+        if problem:
+            self.verdict.wrong.append(problem)
+            return
+        discarded = {place.data / schema / f"{table}.ibd" for schema, table in expected.discarded}
+        self.verdict.wrong += innochecksum(self.rig, place.data, discarded)
+        found = self._held(Place(place.data, self._home / "checked.log", place.options, place.environment))
+        if isinstance(found, str):
+            self.verdict.wrong.append(f"after a recovery by {binary.name}: {found}")
+            return
+        self.rig.counts.rows_compared += 1
+        self.rig.counts.tables_compared += len(found.tables)
+        if _BEGUN.search((self._home / "checked.log").read_text(encoding="utf-8", errors="replace")):
+            self.verdict.wrong.append(f"{binary.name} has stopped cleanly, and left redo to be applied")
+        if different := expected.differences(found):
+            self.has_differed = True
+            self.verdict.wrong.append(f"{len(different)} differences from the stock server: {shown(different)}")
+
+    def _held(self, place: Place) -> Held | str:
+        """What the stock server finds, or why it does not start. It is killed."""
+        server = Server(self._stock(), place)
+        try:
+            return server.wait_ready() or held(server)
+        finally:
+            server.kill()
+
+    def _keep(self, binary: Binary, place: Place, extra: tuple[str, ...], kills: int, is_of_pages: bool) -> None:
+        if self.verdict.is_clean or self._has_kept:
+            return
+        self._has_kept = True
+        case = case_of(place, binary, NEVER, kind="redo", seed=self._name, extra=list(extra), kills=kills,
+                       pages=is_of_pages)  # fmt: skip
+        files = {part: self._home / part for part in ("found", "found.log", "expected", "expected.log", "held.log", "checked.log")}
+        self.rig.keep(f"redo-{self._name}", self.verdict, [], case, files | {"crashed": self._image.crashed})
 
 
 def _change_rows(data: Path, r: random.Random) -> bool:
@@ -348,22 +441,23 @@ def _move_checkpoint(data: Path, r: random.Random) -> bool:
     return RedoLog(data).move_checkpoint(r.uniform(0, MOST_LEFT_OUT)) > 0
 
 
-# What is done to a copy of the crash, and whether its pages have to be seen to differ: others may end the server.
-CANARIES: dict[str, tuple[Callable[[Path, random.Random], bool], bool]] = {
-    "redo, bytes of rows are changed": (_change_rows, True),
-    "redo, the checkpoint is moved": (_move_checkpoint, False),
+CANARIES = {
+    "redo, bytes of rows are changed": Canary(_change_rows),
+    "redo, bytes of rows are changed, and rows are compared": Canary(_change_rows, is_of_rows=True),
+    "redo, the checkpoint is moved": Canary(_move_checkpoint, must_differ=False),
+    "redo, the checkpoint of a server that was killed is moved": Canary(_move_checkpoint, is_of_kill=True),
 }
 
 
 def is_found(name: str, rig: Rig, seed: int) -> bool:
     """Whether the rig notices what is done to a crash that is recovered without fault otherwise."""
     begin = time.monotonic()
-    tamper, must_differ = CANARIES[name]
+    canary = CANARIES[name]
     found = False
     for number in range(CANARY_IMAGES):
-        life = RedoLife(dataclasses.replace(rig, counts=Counts(), is_canary=True), seed + number, tamper)
+        life = RedoLife(dataclasses.replace(rig, counts=Counts(), is_canary=True), seed + number, canary)
         life.run(0)
-        if life.has_differed if must_differ else life.has_noticed:
+        if life.has_differed if canary.must_differ else life.has_noticed:
             found = True
             break
     say(f"  canary {name}: {'found' if found else 'NOT FOUND'} after {time.monotonic() - begin:.0f} s")
@@ -371,19 +465,20 @@ def is_found(name: str, rig: Rig, seed: int) -> bool:
 
 
 def again(rig: Rig, folder: Path, case: dict[str, Any]) -> bool:
-    """Recover what a crash left once more, without kills; True if the pages are those that the stock server made."""
+    """Recover what a crash left some times more, with as many kills; True if that is always what the stock server made."""
+    if missing := {"pages", "kills", "extra"} - case.keys():
+        raise RedstartError(f"{folder} was kept by another version: it does not say {', '.join(sorted(missing))}")
     home = rig.work / "again"
     home.mkdir()
-    place = Place(home / "data", home / "error.log", case["place"]["options"], case["place"]["environment"])
-    subprocess.run(["cp", "-a", "--sparse=always", folder / "crashed", place.data], check=True)
-    server = Server(rig.binaries[case["subject"]], place, [*_RECOVERY, *case["extra"]])
-    try:
-        problem = server.wait_ready() or server.stop()
-    finally:
-        server.kill()
-    ends = Ends(*case["ends"])
-    different = [problem] if problem else compare(read_pages(folder / "expected"), read_pages(place.data), ends).different
-    for text in different[:SHOWN]:
-        say(f"  {text}")
-    say(f"{len(different)} differences; log: {place.log}")
-    return not different
+    options = case["place"]["options"]
+    image = Image(folder / "crashed", options, redolog.checkpoint(folder / "crashed"))
+    for number in range(AGAIN):
+        trial = Trial(rig, home / str(number), f"again-{number}", image, number, None)
+        trial.repeat(case)
+        for text in trial.verdict.wrong:
+            say(f"  {text[:1500]}")
+        if not trial.verdict.is_clean:
+            say(f"recovery {number + 1} of {AGAIN}, with {case['kills']} kills: {home / str(number)}")
+            return False
+    say(f"nothing was wrong in {AGAIN} recoveries with {case['kills']} kills each")
+    return True

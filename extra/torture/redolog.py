@@ -39,28 +39,43 @@ class _File:
         struct.pack_into(">I", self.content, end, crc32c(self.content[at:end]))
 
 
+def _files(data: Path) -> list[Path]:
+    return [path for path in (data / "#innodb_redo").iterdir() if _NAME.fullmatch(path.name)]
+
+
+def _checkpoints(header: bytes, n_bytes: int) -> Iterator[int]:
+    """Those that lie in the file itself, which has so many bytes."""
+    (first_lsn,) = struct.unpack_from(">Q", header, _LSN_AT)
+    for at in _CHECKPOINTS_AT:
+        (lsn,) = struct.unpack_from(">Q", header, at + _LSN_AT)
+        if first_lsn <= lsn < first_lsn + n_bytes - HEADER_BYTES:
+            yield lsn
+
+
+def checkpoint(data: Path) -> int:
+    """The checkpoint of a data directory that no server uses; ValueError if there is none."""
+    found: list[int] = []
+    for path in _files(data):
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+        if len(header) == HEADER_BYTES:
+            found += _checkpoints(header, path.stat().st_size)
+    if not found:
+        raise ValueError(f"no checkpoint in the redo log of {data}")
+    return max(found)
+
+
 class RedoLog:
     """The redo log of a data directory that no server uses."""
 
     def __init__(self, data: Path) -> None:
         """ValueError if there is no checkpoint, or redo is encrypted."""
+        self.checkpoint = checkpoint(data)
         self._files = []
-        for path in (data / "#innodb_redo").iterdir():
-            if _NAME.fullmatch(path.name):
-                content = bytearray(path.read_bytes())
-                self._files.append(_File(path, struct.unpack_from(">Q", content, _LSN_AT)[0], content))
+        for path in _files(data):
+            content = bytearray(path.read_bytes())
+            self._files.append(_File(path, struct.unpack_from(">Q", content, _LSN_AT)[0], content))
         self._files.sort(key=lambda file: file.first_lsn)
-        found = [lsn for file in self._files for lsn in self._checkpoints(file)]
-        if not found:
-            raise ValueError(f"no checkpoint in the redo log of {data}")
-        self.checkpoint = max(found)
-
-    @staticmethod
-    def _checkpoints(file: _File) -> Iterator[int]:
-        for at in _CHECKPOINTS_AT:
-            (lsn,) = struct.unpack_from(">Q", file.content, at + _LSN_AT)
-            if file.first_lsn <= lsn < file.first_lsn + len(file.content) - HEADER_BYTES:
-                yield lsn
 
     def _blocks(self) -> Iterator[tuple[_File, int, int]]:
         """File, place and LSN of the blocks behind the checkpoint that were written."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from torture.oracle import History, Observed, State, Table, Verdict, balances
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
 CHECK_TIMEOUT_SEC = 120
+FREEZE_TIMEOUT_SEC, WRITE_SEC = 5.0, 0.05
 LOG_LINES_SHOWN = 12
 # Lives with the tablespace map; the others have it OFF, so that the default does not matter.
 MAP_SHARE = 2 / 3
@@ -239,6 +241,25 @@ class Server:
             return f"{self.binary.name} was not ready to be stopped: {problem}: {self.errors()}"
         return self.stop()
 
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Its threads stand still: a copy of its files holds what SIGKILL would leave."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            end = time.monotonic() + FREEZE_TIMEOUT_SEC
+            while not self._stands_still() and time.monotonic() < end:
+                time.sleep(0.002)
+            # For what it has told the kernel to write.
+            time.sleep(WRITE_SEC)
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def _stands_still(self) -> bool:
+        """Whether each of its threads is stopped, or has ended."""
+        states = [path.read_text(encoding="ascii") for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]
+        return all(text.rpartition(") ")[2][0] in "TtZX" for text in states)
+
     def kill(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -322,7 +343,7 @@ def _indexes(cursor: Any, schema: str, table: str) -> set[str]:
     return {name for (name,) in cursor.fetchall()}
 
 
-def _prepared(cursor: Any) -> set[str]:
+def prepared(cursor: Any) -> set[str]:
     """The names of the prepared transactions."""
     cursor.execute("XA RECOVER")
     return {data if isinstance(data, str) else data.decode() for _, _, _, data in cursor.fetchall()}
@@ -341,13 +362,13 @@ def check_binlog(cursor: Any, data: Path) -> Verdict:
         held = binlog.read(data)
     except (binlog.BadBinlog, OSError) as problem:
         return Verdict(wrong=[f"binary log: {problem}"])
-    wrong, known = binlog.compare(held, executed, progress, _prepared(cursor))
+    wrong, known = binlog.compare(held, executed, progress, prepared(cursor))
     return Verdict(wrong=[f"binary log: {text}" for text in wrong], known=known)
 
 
 def resolve_prepared(cursor: Any, histories: list[History], limit: float) -> Verdict:
     """End the prepared transactions as their clients would have."""
-    found = _prepared(cursor)
+    found = prepared(cursor)
     total = Verdict()
     for history in histories:
         todo, verdict = history.prepared(found, limit)
@@ -377,7 +398,7 @@ def check_tables(cursor: Any, states: list[State]) -> list[str]:
         if said:
             wrong.append(f"CHECK TABLE {schema}.{table}: {'; '.join(said)}")
         else:
-            wrong += _check_indexes(cursor, schema, table)
+            wrong += check_indexes(cursor, schema, table)
     # The second form is that of a table that a user has given such a name.
     cursor.execute(
         "SELECT name FROM information_schema.innodb_tables WHERE name LIKE '%#sql%' OR name LIKE '%@0023sql%'"
@@ -386,7 +407,7 @@ def check_tables(cursor: Any, states: list[State]) -> list[str]:
     return wrong
 
 
-def _check_indexes(cursor: Any, schema: str, table: str) -> list[str]:
+def check_indexes(cursor: Any, schema: str, table: str) -> list[str]:
     """Whether each secondary index holds the same rows as the clustered one."""
     cursor.execute(
         "SELECT index_name, GROUP_CONCAT(column_name ORDER BY seq_in_index), MAX(sub_part IS NOT NULL), MAX(index_type)"

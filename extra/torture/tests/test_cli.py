@@ -22,7 +22,7 @@ GOOD = Counts(
     cycles=3, kills=2, replicas=1, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
     map_starts=20, map_used=1, scan_starts=Counter(kill=9, power=70),
     scan_used=Counter(power=2), turns=Counter(ours=70, off=9, stock=5),
-    checked_in=Counter(kill=3, power=3, fault=3), recoveries=Counter(ours=3), recoveries_parallel=3,
+    checked_in=Counter(kill=3, power=3, fault=3), recoveries=Counter(ours=3),
     pages_recovered=99, pages_compared=999,
 )  # fmt: skip
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}

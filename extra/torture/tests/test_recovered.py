@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Pages of two recoveries, and what a checkpoint has passed."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torture import recovered
+from torture.pages import PAGE_BYTES
+
+ENDS = recovered.Ends(1000, 3000)
+SAME = (500, b"x")
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "differs", "left_out"),
+    [
+        ("c0/w.ibd", SAME, SAME, False, ""),
+        ("c0/w.ibd", SAME, (500, b"y"), True, ""),
+        ("c0/w.ibd", SAME, (400, b"x"), True, ""),
+        ("c0/w.ibd", SAME, None, True, ""),
+        ("c0/w.ibd", None, SAME, True, ""),
+        # Nobody but redo writes there.
+        ("c0/w.ibd", SAME, (1001, b"x"), True, ""),
+        ("mysql.ibd", SAME, (500, b"y"), True, ""),
+        ("mysql.ibd", (1001, b"x"), (1002, b"y"), False, recovered.OWN),
+        ("undo_001", SAME, (1001, b"y"), False, recovered.OWN),
+        ("undo_001", SAME, None, True, ""),
+        ("u.ibu", None, (1001, b"y"), False, recovered.OWN),
+        # A DDL statement that goes on after the start.
+        ("c0/w.ibd", (3001, b"x", b"c"), (1001, b"y", b"c"), False, ""),
+        ("c0/w.ibd", (3001, b"x", b"c"), (1001, b"y", b"d"), True, ""),
+        ("c0/w.ibd", (3001, b"x", b"c"), (1000, b"y", b"c"), True, ""),
+        ("c0/w.ibd", (3000, b"x", b"c"), (3001, b"y", b"c"), True, ""),
+        ("c0/w.ibd", (3001, b"x", b"c"), None, True, ""),
+        ("c0/w.ibd", (3001, b"x", None), (3001, b"y", None), False, recovered.ENCRYPTED),
+        ("c0/w.ibd", (500, b"x", None), (3001, b"y", None), True, ""),
+    ],
+)
+def test_pages_are_compared(name: str, one: Any, other: Any, differs: bool, left_out: str) -> None:
+    first, second = ({(name, 3): recovered.Page(*(*page, b"")[:3])} if page else {} for page in (one, other))
+    found = recovered.compare(first, second, ENDS)
+    assert (bool(found.different), found.compared) == (differs, int(not left_out))
+    assert found.left_out == Counter([left_out] if left_out else [])
+
+
+@pytest.mark.parametrize(("unlogged", "differs"), [([("c0/w.ibd", 3)], False), ([("c0/w.ibd", 4)], True), ([], True)])
+def test_what_was_in_the_doublewrite_buffer_alone_is_left_out(unlogged: Any, differs: bool) -> None:
+    one, other = ({("c0/w.ibd", 3): recovered.Page(lsn, b"", b"")} for lsn in (400, 500))
+    found = recovered.compare(one, other, ENDS, unlogged)
+    assert (bool(found.different), found.left_out[recovered.UNLOGGED]) == (differs, int(not differs))
+    # One that is not there is no such page.
+    assert recovered.compare(one, {}, ENDS, unlogged).different
+
+
+def test_pages_of_the_doublewrite_buffer(tmp_path: Path) -> None:
+    (tmp_path / "c0").mkdir()
+    for name, space in (("ibdata1", 0), ("c0/w.ibd", 28)):
+        head = bytearray(PAGE_BYTES)
+        head[34:38] = struct.pack(">I", space)
+        (tmp_path / name).write_bytes(head)
+    said = "".join(
+        f"Recovered page [page id: space={space}, page number={number}] from the doublewrite buffer.\n"
+        for space, number in [(28, 3), (28, 4), (28, 9), (77, 3)]
+    )
+    before = {("c0/w.ibd", number): recovered.Page(lsn, b"", b"") for number, lsn in [(3, 0), (4, 5), (5, 0)]}
+    assert recovered.restored(said, tmp_path, before) == {("c0/w.ibd", 3)}
+
+
+STARTED = "InnoDB 9.7.4 started; log sequence number 90000"
+
+
+@pytest.mark.parametrize(
+    ("lines", "ends"),
+    [
+        (["scanned 50000", "scanned 80000", STARTED], (90000 - recovered.OF_START_BYTES, 90000)),
+        (["scanned 50000", "scanned 70000", STARTED], (70000, 90000)),
+        # That of the second start is not of the crash.
+        (["scanned 70000", STARTED, "scanned 95000", STARTED.replace("90000", "99000")], (70000, 90000)),
+        ([STARTED, "scanned 95000"], None),
+        (["scanned 70000"], None),
+    ],
+)
+def test_where_redo_has_ended(lines: list[str], ends: Any) -> None:
+    log = "\n".join(lines).replace("scanned", "[Note] Doing recovery: scanned up to log sequence number")
+    assert recovered.ends_of(log) == ends
+
+
+def test_pages_are_read(tmp_path: Path) -> None:
+    (tmp_path / "c0").mkdir()
+    (tmp_path / "#innodb_temp").mkdir()
+    page = bytearray(PAGE_BYTES)
+    page[16:24] = struct.pack(">Q", 77)
+    for name in ("ibdata1", "c0/w.ibd", "undo_001", "#innodb_temp/t.ibd"):
+        (tmp_path / name).write_bytes(bytes(PAGE_BYTES) + page)
+    before = recovered.read_pages(tmp_path)
+    assert {name for name, _ in before} == {"ibdata1", "c0/w.ibd", "undo_001"}
+    assert before["c0/w.ibd", 1].lsn == 77
+    for name in ("ibdata1", "c0/w.ibd"):
+        content = bytearray((tmp_path / name).read_bytes())
+        content[30] = 1
+        (tmp_path / name).write_bytes(content)
+    after = recovered.read_pages(tmp_path)
+    assert {key for key in before if before[key] != after[key]} == {("c0/w.ibd", 0)}
+    # Another LSN and checksum, and the flags of an encrypted tablespace.
+    content = bytearray((tmp_path / "c0/w.ibd").read_bytes())
+    for at in (0, 19, PAGE_BYTES - 1):
+        content[PAGE_BYTES + at] += 1
+    (tmp_path / "c0/w.ibd").write_bytes(content)
+    later = recovered.read_pages(tmp_path)["c0/w.ibd", 1]
+    assert later.digest != before["c0/w.ibd", 1].digest and later.content == before["c0/w.ibd", 1].content
+    content[54:58] = struct.pack(">I", 1 << 13)
+    (tmp_path / "c0/w.ibd").write_bytes(content)
+    assert recovered.read_pages(tmp_path)["c0/w.ibd", 1].content is None
+
+
+def _file(path: Path, space: int, lsns: list[int]) -> None:
+    """A tablespace whose pages have these LSNs, and names in its pages."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = bytearray(PAGE_BYTES * len(lsns))
+    for number, lsn in enumerate(lsns):
+        struct.pack_into(">Q", content, PAGE_BYTES * number + 16, lsn)
+        struct.pack_into(">I", content, PAGE_BYTES * number + 34, space)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("mine", "checked", "lacking"),
+    [
+        ([10, 150, 200, 300], 2, []),
+        # A later change is in the file already.
+        ([10, 150, 290, 310], 2, []),
+        ([10, 149, 200, 300], 2, ["c0/t.ibd:1 has LSN 149, not 150; the checkpoint is 250"]),
+        # What is behind the checkpoint may be missing, and so may what was there before the crash.
+        ([0, 150, 200, 0], 2, []),
+        # The file was not made longer.
+        ([10, 150], 2, ["c0/t.ibd:2 has LSN 0, not 200; the checkpoint is 250"]),
+    ],
+)
+def test_what_a_checkpoint_has_passed_is_in_the_files(mine: list[int], checked: int, lacking: list[str], tmp_path: Path) -> None:
+    expected, data = tmp_path / "expected", tmp_path / "data"
+    for home in (expected, data):
+        _file(home / "ibdata1", 0, [150])
+    _file(expected / "c0/t.ibd", 7, [10, 150, 200, 300])
+    # It has another name, and another table has got its own.
+    _file(data / "c0/#sql-1.ibd", 7, mine)
+    _file(data / "c0/t.ibd", 8, [1, 1, 1, 1])
+    # Neither of two things has been made, or both: nothing says which.
+    _file(expected / "c0/u.ibd", 9, [150])
+    found = recovered.passed(data, expected, 100, 250)
+    assert (found.checked, found.lacking) == (checked + 1, lacking)
+    left_out = recovered.passed(data, expected, 100, 250, {("c0/t.ibd", 1), ("c0/t.ibd", 2)})
+    assert (left_out.checked, left_out.lacking) == (1, [])
