@@ -422,7 +422,10 @@ sub compare_runs {
   my ($is_kept, @server_options) = @_;
   compare_pages(@server_options);
   my ($n_pages, $n_reads, $n_kept) = runs();
-  die "$n_pages pages with $n_reads reads" if $n_pages < 500 || $n_reads * 3 > $n_pages;
+  # In a small pool blocks are waited for, and runs end there.
+  my $n_a_read = "@server_options" =~ /pool-size=5M/ ? 2 : 3;
+  die "$n_pages pages with $n_reads reads"
+    if $n_pages < 500 || $n_reads * $n_a_read > $n_pages;
   die "$n_kept pages were kept" if $is_kept ? $n_kept < 500 : $n_kept > 0;
   my $is_evicted = read_file($log) =~ /writing and evicting [1-9]\d* pages/;
   die 'Pages were ' . ($is_evicted ? '' : 'not ') . 'evicted' if $is_evicted xor $is_kept;
