@@ -14,7 +14,8 @@ import pytest
 from redstart_cli.layout import this_layout
 
 FOLDER = this_layout().repo / "docs/examples/monitoring"
-EDITS = this_layout().repo / "storage/innobase/handler/ha_innodb.cc.edit.yaml"
+INNODB_EDITS = this_layout().repo / "storage/innobase/handler/ha_innodb.cc.edit.yaml"
+SERVER_EDITS = this_layout().repo / "sql/mysqld.cc.edit.yaml"
 ALERTS, DASHBOARD = FOLDER / "alerts.yml", FOLDER / "dashboard.json"
 METRIC = re.compile(r"\bmysql_global_(status|variables)_([a-z0-9_]+)\b")
 # MySQL's own.
@@ -25,13 +26,19 @@ TEXT = {"innodb_tablespace_map_state"}
 
 def own_names() -> dict[str, set[str]]:
     """What this build adds: names of status variables, and of variables."""
-    text = EDITS.read_text(encoding="utf-8")
+    text = INNODB_EDITS.read_text(encoding="utf-8")
     status = {f"innodb_{name}" for name in re.findall(r'\{"([a-z_]+)"', text)}
+    status |= {name.lower() for name in re.findall(r'\{"([A-Z][a-z_]+)"', SERVER_EDITS.read_text(encoding="utf-8"))}
     return {"status": status, "variables": {f"innodb_{name}" for name in re.findall(r"MYSQL_SYSVAR_\w+\(\s*(\w+),", text)}}
 
 
 def metrics(path: Path) -> set[tuple[str, str]]:
     return set(METRIC.findall(path.read_text(encoding="utf-8")))
+
+
+def test_names_of_innodb_and_of_the_server_are_found() -> None:
+    assert {"innodb_startup_usec", "binlog_startup_scan_bytes_skipped"} <= own_names()["status"]
+    assert "innodb_tablespace_map" in own_names()["variables"]
 
 
 @pytest.mark.parametrize("path", [ALERTS, DASHBOARD], ids=lambda path: path.name)
@@ -94,3 +101,57 @@ def test_prometheus_takes_the_expressions_of_the_dashboard(promtool: str, tmp_pa
     rules = [{"record": f"a{number}", "expr": text} for number, text in enumerate(found)]
     done = check(promtool, tmp_path / "c.yml", json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
     assert done.returncode == 0 and f"{len(found)} rules found" in done.stdout, done.stdout + done.stderr
+
+
+# Status of a server that gives no alarm: a start of a second, with the map.
+QUIET = {
+    "mysql_global_variables_innodb_tablespace_map": "1x20",
+    "mysql_global_status_innodb_tablespace_map_files_differing": "0x20",
+    "mysql_global_status_innodb_tablespace_map_files_trusted": "1000x20",
+    "mysql_global_status_innodb_startup_usec": "1000000x20",
+    "mysql_global_status_uptime": "60+60x20",
+    "mysql_global_status_innodb_ddl_merge_passes": "3x20",
+}
+# What has to be different for each alert.
+LOUD = {
+    "TablespaceFileChangedInPlace": {"mysql_global_status_innodb_tablespace_map_files_differing": "1x20"},
+    "StartWithoutTablespaceMap": {
+        "mysql_global_status_innodb_tablespace_map_files_trusted": "0x20",
+        "mysql_global_status_innodb_startup_usec": "11000000x20",
+    },
+    "SlowStart": {"mysql_global_status_innodb_startup_usec": "61000000x20"},
+    "IndexBuildMergesInPasses": {"mysql_global_status_innodb_ddl_merge_passes": "3+1x20"},
+}
+
+
+def alerts_of(promtool: str, folder: Path, series: dict[str, str], expected: set[str]) -> subprocess.CompletedProcess[str]:
+    """`promtool test rules` with these series: each alert of LOUD fires after ten minutes if it is expected, and else not."""
+    (folder / "alerts.yml").write_text(ALERTS.read_text(encoding="utf-8"), encoding="utf-8")
+    given = [{"series": f'{name}{{instance="db"}}', "values": values} for name, values in series.items()]
+    # Labels and texts are not compared.
+    wanted = [
+        {
+            "expr": f'count(ALERTS{{alertname="{name}", alertstate="firing"}}) or vector(0)',
+            "eval_time": "10m",
+            "exp_samples": [{"labels": "{}", "value": int(name in expected)}],
+        }
+        for name in LOUD
+    ]
+    tests = [{"interval": "1m", "input_series": given, "promql_expr_test": wanted}]
+    test = {"rule_files": ["alerts.yml"], "evaluation_interval": "1m", "tests": tests}
+    (folder / "test.yml").write_text(json.dumps(test), encoding="utf-8")
+    return subprocess.run([promtool, "test", "rules", "test.yml"], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_each_alert_is_tried() -> None:
+    assert set(re.findall(r"- alert: (\w+)", ALERTS.read_text(encoding="utf-8"))) == set(LOUD)
+
+
+@pytest.mark.parametrize("name", [None, *LOUD])
+def test_alerts_fire_when_they_should_and_only_then(promtool: str, tmp_path: Path, name: str | None) -> None:
+    series = QUIET | (LOUD[name] if name else {})
+    done = alerts_of(promtool, tmp_path, series, {name} if name else set())
+    assert done.returncode == 0, done.stdout + done.stderr
+    # promtool compares: what is not expected fails.
+    other = next(alert for alert in LOUD if alert != name)
+    assert alerts_of(promtool, tmp_path, series, {other}).returncode != 0
