@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""The pages: those of features have one template, and every command in any of them is one that the command line takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+from markdown_it import MarkdownIt
+
+from bench.cli import main as bench
+from fuzz.cli import main as fuzz
+from overlay import model
+from redstart_cli.cli import cli
+from torture.cli import main as torture
+
+REPO = Path(__file__).resolve().parents[3]
+PAGES = [
+    REPO / "README.md",
+    REPO / "CONTRIBUTING.md",
+    *sorted((REPO / "docs").rglob("*.md")),
+    *sorted((REPO / "extra").glob("*/README.md")),
+]
+FEATURES = [feature.name for feature in model.load(REPO).features]
+# What a page of a feature has, in this order; it may have more after these.
+TEMPLATE = ["What you get", "When to use it", "Variables", "What you see", "Limits", "How it works", "Measured", "Tested"]
+# Words that stand for something in a command, and what to try in their place.
+FILE = str(Path(__file__))
+STAND_INS = {"P": "1", "N": "16", "NAME": "undo", "one.json": FILE, "two.json": FILE}
+STAND_INS |= dict.fromkeys(["D", "DIR", "CHECKOUT", "build/torture/found/NAME"], ".")
+# Commands that hand their arguments to programs of their own.
+PROGRAMS: dict[str, click.Command] = {"bench": bench, "torture": torture, "fuzz": fuzz}
+
+
+def headings(text: str) -> list[str]:
+    tokens = MarkdownIt("commonmark").parse(text)
+    return [inline.content for token, inline in pairwise(tokens) if token.type == "heading_open" and token.tag == "h2"]
+
+
+def commands(text: str) -> Iterator[str]:
+    """What begins ./redstart, in blocks of code and in text."""
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        code = token.content.splitlines() if token.type in ("code_block", "fence") else []
+        code += [child.content for child in token.children or [] if child.type == "code_inline"]
+        yield from (line.strip() for line in code if line.strip().startswith("./redstart "))
+
+
+def parse(line: str) -> None:
+    """Read a command line as the program would, and do nothing; raises ClickException."""
+    plain = re.sub(r"\[(\w+)(?:\|\w+)+\]", r"\1", line)
+    words = [STAND_INS.get(word, word) for word in shlex.split(plain, comments=True)[1:] if word != "--help"]
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        if not words:
+            return
+        found = command.get_command(click.Context(command), words[0])
+        if found is None:
+            raise click.UsageError(f"no such command: {words[0]}")
+        command, words = PROGRAMS.get(words[0], found), words[1:]
+    command.make_context("redstart", words)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_page_of_a_feature_has_the_headings_of_all(feature: str) -> None:
+    text = (REPO / f"docs/{feature}.md").read_text(encoding="utf-8")
+    assert headings(text)[: len(TEMPLATE)] == TEMPLATE
+    assert f"`{feature}`" in text
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_readme_and_reviewers_know_each_feature(feature: str) -> None:
+    assert f"[{feature}](docs/{feature}.md)" in (REPO / "README.md").read_text(encoding="utf-8")
+    assert feature in headings((REPO / "docs/for-reviewers.md").read_text(encoding="utf-8"))
+
+
+def test_readme_is_short() -> None:
+    assert len((REPO / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPO).as_posix())
+def test_commands_of_a_page_are_taken(page: Path) -> None:
+    for line in commands(page.read_text(encoding="utf-8")):
+        try:
+            parse(line)
+        except click.ClickException as error:
+            pytest.fail(f"{line}: {error.format_message()}")
+
+
+def test_there_are_commands() -> None:
+    assert sum(len(list(commands(page.read_text(encoding="utf-8")))) for page in PAGES) > 100
+
+
+WRONG = ["./redstart no-such-command", "./redstart bench undo --no-such-option", "./redstart bench undo --rows many"]
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_command_is_found(line: str) -> None:
+    assert list(commands(f"    {line}\n\nOr `{line}`.\n")) == [line, line]
+    with pytest.raises(click.ClickException):
+        parse(line)
