@@ -14,8 +14,7 @@ import pytest
 from redstart_cli.layout import this_layout
 
 FOLDER = this_layout().repo / "docs/examples/monitoring"
-INNODB_EDITS = this_layout().repo / "storage/innobase/handler/ha_innodb.cc.edit.yaml"
-SERVER_EDITS = this_layout().repo / "sql/mysqld.cc.edit.yaml"
+PLACES = [this_layout().repo / "storage/innobase", this_layout().repo / "sql"]
 ALERTS, DASHBOARD = FOLDER / "alerts.yml", FOLDER / "dashboard.json"
 METRIC = re.compile(r"\bmysql_global_(status|variables)_([a-z0-9_]+)\b")
 # MySQL's own.
@@ -24,16 +23,52 @@ UPSTREAM = {("status", "uptime")}
 TEXT = {"innodb_tablespace_map_state"}
 
 
+def texts(*patterns: str) -> str:
+    """Our files of these names, edits among them, one after the other."""
+    paths = [path for place in PLACES for pattern in patterns for path in sorted(place.rglob(pattern))]
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def names_of_status(edits: str, sources: str) -> set[str]:
+    """Names of status variables: what edits add to the lists of upstream, and what stands in the arrays that they add."""
+    arrays = {
+        name: re.findall(r'\{"(\w+)"', entries)
+        for name, entries in re.findall(r"SHOW_VAR (\w+)\[\] = \{(.*?)\{(?:nullptr|NullS)", sources, re.DOTALL)
+    }
+    found: set[str] = set()
+    for name, value, kind in re.findall(r'\{"(\w+)",\s*\(char \*\)&?([\w:.\[\]]+),\s*(SHOW_\w+)', edits):
+        whole = name.lower() if name[0].isupper() else f"innodb_{name}"  # InnoDB's own list has no prefix
+        found |= {f"{whole}_{entry}" for entry in arrays.pop(value.split("::")[-1])} if kind == "SHOW_ARRAY" else {whole}
+    assert arrays == {}  # each is shown
+    return found
+
+
 def own_names() -> dict[str, set[str]]:
-    """What this build adds: names of status variables, and of variables."""
-    text = INNODB_EDITS.read_text(encoding="utf-8")
-    status = {f"innodb_{name}" for name in re.findall(r'\{"([a-z_]+)"', text)}
-    status |= {name.lower() for name in re.findall(r'\{"([A-Z][a-z_]+)"', SERVER_EDITS.read_text(encoding="utf-8"))}
-    return {"status": status, "variables": {f"innodb_{name}" for name in re.findall(r"MYSQL_SYSVAR_\w+\(\s*(\w+),", text)}}
+    """What this build adds: names of status variables, and of InnoDB's variables."""
+    edits, sources = texts("*.edit.yaml"), texts("*.h", "*.cc")
+    variables = re.findall(r"MYSQL_SYSVAR_\w+\(\s*(\w+),", edits + sources)
+    return {"status": names_of_status(edits, sources), "variables": {f"innodb_{name}" for name in variables}}
 
 
 def metrics(path: Path) -> set[tuple[str, str]]:
     return set(METRIC.findall(path.read_text(encoding="utf-8")))
+
+
+def test_names_are_found_in_lists_and_arrays() -> None:
+    edits = """
+    {"check_files", (char *)&check::g_status.files, SHOW_LONGLONG,
+    {"startup_usec", (char *)&progress::g_usec[0], SHOW_LONGLONG,
+    {"Binlog_scan", (char *)binlog::g_array, SHOW_ARRAY,
+    {"map", (char *)map_status, SHOW_ARRAY,
+    """
+    sources = """
+    SHOW_VAR g_array[] = {{"bytes", (char *)&s_bytes, SHOW_LONGLONG, SHOW_SCOPE_GLOBAL}, {NullS, NullS, SHOW_LONG}};
+    static SHOW_VAR map_status[] = {
+        {"state", (char *)&g_status.state, SHOW_CHAR, SHOW_SCOPE_GLOBAL},
+        {"files", (char *)&g_status.files, SHOW_LONGLONG, SHOW_SCOPE_GLOBAL}, {nullptr, nullptr, SHOW_LONG}};
+    """
+    wanted = {"innodb_check_files", "innodb_startup_usec", "binlog_scan_bytes", "innodb_map_state", "innodb_map_files"}
+    assert names_of_status(edits, sources) == wanted
 
 
 def test_names_of_innodb_and_of_the_server_are_found() -> None:
