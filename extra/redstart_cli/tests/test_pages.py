@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""The pages: those of features have one template, and every command in any of them is one that the command line takes."""
+"""The pages: those of features have one template and the figures that other pages repeat; commands are taken as written."""
 
 from __future__ import annotations
 
@@ -85,6 +85,48 @@ def test_reviewers_are_told_of_each_feature(feature: str) -> None:
     assert feature in headings(text)
     section = text.split(f"\n## {feature}\n")[1].split("\n## ")[0]
     assert feature in WITH_PAGE or "It changes nothing" in section
+
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def missing_figures(table: str, page: str) -> list[str]:
+    """Figures of the second and third column that no figure of the page gives, rounded to as many digits."""
+    known = [float(number.replace(",", "")) for number in NUMBER.findall(page)]
+    found = []
+    for row in re.findall(r"^\|.*\|$", table, re.MULTILINE):
+        for cell in [cell.strip() for cell in row.strip("|").split("|")][1:3]:
+            if match := re.fullmatch(rf"({NUMBER.pattern})(?: (?:s|MiB))?", cell):
+                digits = len(match[1].partition(".")[2])
+                if float(match[1].replace(",", "")) not in {round(number, digits) for number in known}:
+                    found.append(f"{row}: {cell}")
+    return found
+
+
+def test_figures_of_the_readme_are_those_of_the_pages() -> None:
+    text = (REPO / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|.*\|$", text.split("\n## Measured\n")[1].split("\n## ")[0], re.MULTILINE)[2:]
+    page, seen = "", set()
+    for row in rows:
+        if link := re.search(r"\((docs/[\w-]+\.md)", row):
+            page = (REPO / link[1]).read_text(encoding="utf-8")
+            seen.add(link[1])
+        assert missing_figures(row, page) == []
+    assert len(rows) >= 8 and len(seen) >= 4
+
+
+@pytest.mark.parametrize("feature", WITH_PAGE)
+def test_figures_for_reviewers_are_those_of_the_page(feature: str) -> None:
+    text = (REPO / "docs/for-reviewers.md").read_text(encoding="utf-8")
+    section = text.split(f"\n## {feature}\n")[1].split("\n## ")[0]
+    assert missing_figures(section, (REPO / f"docs/{feature}.md").read_text(encoding="utf-8")) == []
+
+
+def test_a_figure_that_disagrees_is_found() -> None:
+    row = "| a start | 7.4 s | 4.6 s | [a](a.md) |"
+    assert missing_figures(row, "It took 7.41 s and 4.62 s.") == []
+    assert missing_figures(row, "It took 7.41 s and 4.8 s.") == [f"{row}: 4.6 s"]
+    assert missing_figures("| reads | 34,311 | 615 |", "34,311 and 615") == []
 
 
 def test_readme_is_short() -> None:
