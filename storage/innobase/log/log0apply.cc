@@ -36,10 +36,10 @@ and read once for each. But often all pages that redo changes fit into half of
 the buffer pool. So records are applied as soon as they and the pages they need
 would fill it; then nothing has to be evicted while they are applied, and the
 pages may stay. If the records would have less than a quarter, because each
-needs another page, they get what MySQL gives them, and so they do in a small buffer
-pool. Whether pages stay is
-decided after each batch: if they take more than half of the buffer pool, or
-there is a compressed page, all is written and evicted as in MySQL.
+needs another page, they get what MySQL gives them, and so they do in a small
+buffer pool. Whether pages stay is decided after each batch: if they take more
+than half of the buffer pool, or there is a compressed page, all is written and
+evicted as in MySQL.
 
 A page that was kept is dirty, with the LSN of its oldest change. If the server
 dies, recovery begins at the same checkpoint. Redo is applied to a page in the
