@@ -2,7 +2,7 @@
 """What a user's configuration meets: help, checks, errors and persisting of every variable.
 
 Needs the built server (REDSTART_MYSQLD) and its client (REDSTART_MYSQL), and fails without.
-The variables are those that the edits define, so that a new one cannot be forgotten.
+The variables are those that our headers define, so that a new one cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ NOT_OURS = "MY-013711"
 
 
 def _variables() -> dict[str, tuple[str, bool]]:
-    """Kind of each variable that an edit defines, and whether it is read-only."""
+    """Kind of each variable of InnoDB that we define, and whether it is read-only."""
     found = {}
-    for path in sorted((REPO / "storage").rglob("*.edit.yaml")):
+    for path in sorted((REPO / "storage").rglob("*_vars.h")):
         text = path.read_text(encoding="utf-8")
         for kind, name, rest in re.findall(r"MYSQL_(?:SYS|THD)VAR_([A-Z]+)\(\s*(\w+),(.*?)\);", text, re.DOTALL):
             found[f"innodb_{name}"] = (kind, "PLUGIN_VAR_READONLY" in rest)
