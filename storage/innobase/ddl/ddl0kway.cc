@@ -167,12 +167,12 @@ static uint64_t available_bytes() {
 static thread_local std::unique_ptr<Range_recorder> s_read_in_pass;
 #endif /* UNIV_DEBUG */
 
-void begin_pass() {
+Pass::Pass() {
   g_status.passes.fetch_add(1, std::memory_order_relaxed);
   ut_d(s_read_in_pass = std::make_unique<Range_recorder>());
 }
 
-void end_pass() { ut_d(s_read_in_pass.reset()); }
+Pass::~Pass() { ut_d(s_read_in_pass.reset()); }
 
 bool after_read(int fd [[maybe_unused]], size_t n_bytes,
                 uint64_t offset [[maybe_unused]]) {
@@ -635,6 +635,12 @@ bool Build::takes_sort(Builder *builder) {
   return !s_original && builder->m_kway != nullptr &&
          (builder->m_kway->m_ways != 2 || takes_load(builder));
 }
+
+#ifdef HAVE_PSI_STAGE_INTERFACE
+const PSI_stage_info *Progress::load_stage() {
+  return &srv_stage_alter_table_insert;
+}
+#endif /* HAVE_PSI_STAGE_INTERFACE */
 
 bool Progress::enter(const PSI_stage_info *stage [[maybe_unused]]) {
   std::lock_guard<std::mutex> guard(m_mutex);
@@ -1161,9 +1167,12 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
   return DB_SUCCESS;
 }
 
-dberr_t Build::sort(Builder *builder, file_t *file, size_t n_threads,
-                    Merge_offsets &offsets, Dup *dup, uint64_t &n_rows) {
+dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
+                    Merge_offsets &offsets, uint64_t &n_rows) {
   auto &build = *builder->m_kway;
+  const auto file = merge.m_file;
+  const auto n_threads = merge.m_n_threads;
+  const auto dup = merge.m_dup;
   const auto thread = find(builder, file);
   auto plan = build.m_plan;
   auto memory_bytes = build.m_sort_memory_bytes;

@@ -11,6 +11,7 @@ What the index build calls to have its runs merged; see ddl/ddl0kway.cc. */
 #define ddl0impl_kway_h
 
 #include "ddl0impl-builder.h"
+#include "ddl0impl-merge.h"
 #include "ddl0kway.h"
 
 namespace ddl::kway {
@@ -55,6 +56,21 @@ struct Build {
   [[nodiscard]] static dberr_t before_row(Builder *builder, size_t thread_id,
                                           size_t n_bytes);
 
+  /** The same, and if that fails no row was added.
+  @tparam Row  the context of the copy, which is local to its file
+  @param[in,out] builder  index builder
+  @param[in,out] row      the row
+  @return DB_SUCCESS, or error code, which the builder knows too */
+  template <typename Row>
+  [[nodiscard]] static dberr_t before_row(Builder *builder, Row &row) {
+    const auto err = before_row(builder, row.m_thread_id, row.m_data_size);
+
+    if (unlikely(err != DB_SUCCESS)) {
+      row.m_n_rows_added = 0;
+    }
+    return err;
+  }
+
   /** @return whether the check of files with one run is left to the load,
   which compares their rows anyway
   @param[in]  builder  index builder */
@@ -72,16 +88,15 @@ struct Build {
   [[nodiscard]] static bool takes_sort(Builder *builder);
 
   /** Merge the runs of a file.
-  @param[in,out] builder    index builder
-  @param[in,out] file       the file
-  @param[in]     n_threads  threads that sort at a time, for full-text indexes
-  @param[in,out] offsets    where the runs begin
-  @param[in]     dup        for reporting duplicates
-  @param[out]    n_rows     rows in the file
+  @param[in,out] builder  index builder
+  @param[in,out] merge    the file, for reporting duplicates, and the threads
+                          that sort at a time, for full-text indexes
+  @param[in,out] offsets  where the runs begin
+  @param[out]    n_rows   rows in the file
   @return DB_SUCCESS or error code */
-  [[nodiscard]] static dberr_t sort(Builder *builder, file_t *file,
-                                    size_t n_threads, Merge_offsets &offsets,
-                                    Dup *dup, uint64_t &n_rows);
+  [[nodiscard]] static dberr_t sort(Builder *builder,
+                                    Merge_file_sort::Context &merge,
+                                    Merge_offsets &offsets, uint64_t &n_rows);
 
   /** @return whether load() is to be used instead of the original code
   @param[in]  builder  index builder */

@@ -283,6 +283,9 @@ class Progress {
   recorded */
   [[nodiscard]] PSI_stage_progress *shown() const { return m_shown; }
 
+  /** @return the stage in which an index is loaded */
+  [[nodiscard]] static const PSI_stage_info *load_stage();
+
   /** @return units done; never less than before, nor more than expected */
   [[nodiscard]] uint64_t done() const { return m_n_shown_done; }
 
@@ -350,9 +353,6 @@ class Progress_part {
     m_counts_pages = true;
   }
 
-  /** @return progress of the statement, nullptr if this takes no part */
-  [[nodiscard]] Progress *progress() const { return m_progress.get(); }
-
   /** Units were done. */
   void done(uint64_t n) {
     if (m_progress != nullptr) {
@@ -408,6 +408,26 @@ class Progress_part {
   @return whether this takes part */
   bool enter(const PSI_stage_info *stage) {
     return m_progress != nullptr && m_progress->enter(stage);
+  }
+
+  /** The build has ended: the stage that is shown is that of the statement.
+  @param[in,out] stages      stages of the statement
+  @param[out]    phase       phase of the statement, if a stage is shown
+  @param[in]     load_phase  the phase in which an index is loaded
+  @return whether this takes part */
+  template <typename Stages, typename Phase>
+  bool take_over(Stages &stages, Phase &phase, Phase load_phase) {
+    if (m_progress == nullptr) {
+      return false;
+    }
+
+    m_progress->finish();
+
+    if (const auto shown = m_progress->shown(); shown != nullptr) {
+      stages.push_back({Progress::load_stage(), {shown, {}}});
+      phase = load_phase;
+    }
+    return true;
   }
 
  private:
@@ -922,11 +942,16 @@ template <typename Call>
 @return true if the page cache is to be left alone */
 [[nodiscard]] bool after_write(size_t n_bytes, uint64_t offset);
 
-/** The original code begins a merge pass in this thread. */
-void begin_pass();
+/** Lives as long as a merge pass of the original code, in the thread that makes
+it: counts the pass, and in debug builds no byte may be read twice meanwhile. */
+class Pass {
+ public:
+  Pass();
+  ~Pass();
 
-/** The original code has ended its merge in this thread. */
-void end_pass();
+  Pass(const Pass &) = delete;
+  Pass &operator=(const Pass &) = delete;
+};
 
 /** What an index build knows about its merge; owned by the Builder. */
 struct Build;
