@@ -42,6 +42,17 @@ ulong Startup_scan::s_mode = EVENTS;
 ulonglong Startup_scan::s_transactions_skipped = 0;
 ulonglong Startup_scan::s_bytes_skipped = 0;
 
+SHOW_VAR g_startup_scan_status[] = {
+    {"bytes_skipped", (char *)&Startup_scan::s_bytes_skipped, SHOW_LONGLONG,
+     SHOW_SCOPE_GLOBAL},
+    {"transactions_skipped", (char *)&Startup_scan::s_transactions_skipped,
+     SHOW_LONGLONG, SHOW_SCOPE_GLOBAL},
+    {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
+
+void Startup_scan::opened(const char *path, bool is_relay_log) {
+  if (!is_relay_log && s_mode == TRANSACTIONS) g_synced_mark.begin(path);
+}
+
 namespace {
 
 bool has_checksum(enum_binlog_checksum_alg checksum) {

@@ -39,6 +39,7 @@ it hits the header of an event. */
 
 #include "my_inttypes.h"
 #include "mysql/binlog/event/binlog_event.h"
+#include "mysql/status_var.h"
 #include "sql/binlog_reader.h"
 #include "sql/log_event.h"
 
@@ -81,6 +82,12 @@ class Startup_scan {
   template <class Reader>
   void after_event(Reader &, const Log_event &) {}
 
+  /** The server has begun to write to a file: note from now on what of it is
+  synced, if a start may need that.
+  @param[in] path          the file; its first event has been written
+  @param[in] is_relay_log  true if it is no binary log */
+  static void opened(const char *path, bool is_relay_log);
+
   /** @param[in] checksum  how the events of the file are checked
   @return size of an XID event in bytes */
   static size_t xid_event_bytes(
@@ -119,6 +126,9 @@ class Startup_scan {
 
   static constexpr my_off_t NOT_KNOWN = ~my_off_t{0};
 };
+
+/** The status variables Binlog_startup_scan_*. */
+extern SHOW_VAR g_startup_scan_status[];
 
 }  // namespace binlog
 

@@ -215,6 +215,10 @@ void Synced_mark::begin(const std::string &path) {
   }
 }
 
+Synced_mark *Synced_mark::of(bool is_relay_log) {
+  return is_relay_log ? nullptr : &g_synced_mark;
+}
+
 Synced_mark::Sync::Sync(Synced_mark *mark) : m_mark(mark) {
   if (mark == nullptr) return;
   const std::lock_guard guard{mark->m_mutex};

@@ -145,6 +145,10 @@ class Synced_mark {
   @return bytes of it that are known to have been synced, 0 if not known */
   uint64_t known_bytes(const std::string &path);
 
+  /** @param[in] is_relay_log  whether a file is no binary log
+  @return the note about the file; nullptr if none is kept */
+  static Synced_mark *of(bool is_relay_log);
+
   /** @param[in] path  a binary log
   @return path of the file with the note */
   static std::string path_of(const std::string &path);
