@@ -167,22 +167,45 @@ not a prepared one, which is rolled back when somebody says so
   return is_recovered && state == TRX_STATE_ACTIVE;
 }
 
-/** A record of a transaction is about to be rolled back.
-@param[in]  trx  the transaction */
-void step_rollback(const trx_t &trx);
+/** A record of a transaction was fetched, to be rolled back.
+@param[in]  undo_rec  the record; nullptr if none is left
+@param[in]  trx       the transaction */
+void step_rollback(const trx_undo_rec_t *undo_rec, const trx_t &trx);
 
-/** @param[in]  log             redo log
-@param[in]      checkpoint_lsn  where recovery begins
-@return bytes from there to the end of the newest file: at most what has to be
-scanned */
-[[nodiscard]] uint64_t redo_bytes(const log_t &log, lsn_t checkpoint_lsn);
+/** The redo log is read. At most what is between the checkpoint and the end of
+the newest file has to be scanned.
+@param[in]  log             redo log
+@param[in]  checkpoint_lsn  where recovery begins
+@return the phase */
+[[nodiscard]] Scope scan_redo(const log_t &log, lsn_t checkpoint_lsn);
 
-/** @return pages of the undo logs of all open transactions */
-[[nodiscard]] uint64_t undo_pages();
+/** The redo log was read and parsed up to an LSN.
+@param[in]  lsn             where the next part begins
+@param[in]  checkpoint_lsn  where recovery began */
+void redo_scanned(lsn_t lsn, lsn_t checkpoint_lsn);
 
-/** @param[in]  all  false = only of transactions on the data dictionary
-@return undo records of recovered transactions that will be rolled back */
-[[nodiscard]] uint64_t rows_to_undo(bool all);
+/** What was parsed is applied.
+@param[in]  n_pages  pages that it changes
+@return the phase */
+[[nodiscard]] inline Scope apply_redo(uint64_t n_pages) {
+  return Scope{Phase::REDO_APPLY, n_pages};
+}
+
+/** The undo logs of all open transactions will be walked through: their pages
+are what there is to be done. */
+void expect_undo_scan();
+
+/** Tablespaces of the dictionary are compared with the files.
+@param[in]  n_tablespaces  how many
+@return the phase */
+[[nodiscard]] inline Scope validate(uint64_t n_tablespaces) {
+  return Scope{Phase::VALIDATION, n_tablespaces};
+}
+
+/** Transactions that recovery found are rolled back.
+@param[in]  all  false = only transactions on the data dictionary
+@return the phase; their undo records are what there is to be done */
+[[nodiscard]] Scope roll_back(bool all);
 
 /** What is known of a phase. */
 struct Sample {

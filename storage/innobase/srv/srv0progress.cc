@@ -679,24 +679,29 @@ void set_total(Phase phase, uint64_t total) {
   state().phases[static_cast<size_t>(phase)].sample.total = total;
 }
 
-void step_rollback(const trx_t &trx) {
-  if (is_rolled_back_by_recovery(trx.is_recovered,
+void step_rollback(const trx_undo_rec_t *undo_rec, const trx_t &trx) {
+  if (undo_rec != nullptr &&
+      is_rolled_back_by_recovery(trx.is_recovered,
                                  trx.state.load(std::memory_order_relaxed))) {
     step(Phase::ROLLBACK);
   }
 }
 
-uint64_t redo_bytes(const log_t &log, lsn_t checkpoint_lsn) {
+Scope scan_redo(const log_t &log, lsn_t checkpoint_lsn) {
   auto end_lsn = checkpoint_lsn;
 
   for (const auto &file : log.m_files) {
     end_lsn = std::max(end_lsn, file.m_end_lsn);
   }
 
-  return end_lsn - checkpoint_lsn;
+  return Scope{Phase::REDO_SCAN, end_lsn - checkpoint_lsn};
 }
 
-uint64_t undo_pages() {
+void redo_scanned(lsn_t lsn, lsn_t checkpoint_lsn) {
+  set_done(Phase::REDO_SCAN, lsn - std::min(lsn, checkpoint_lsn));
+}
+
+void expect_undo_scan() {
   uint64_t n_pages = 0;
 
   undo::spaces->s_lock();
@@ -714,10 +719,10 @@ uint64_t undo_pages() {
   }
   undo::spaces->s_unlock();
 
-  return n_pages;
+  set_total(Phase::UNDO_SCAN, n_pages);
 }
 
-uint64_t rows_to_undo(bool all) {
+Scope roll_back(bool all) {
   uint64_t n_rows = 0;
 
   trx_sys_mutex_enter();
@@ -731,7 +736,7 @@ uint64_t rows_to_undo(bool all) {
   }
   trx_sys_mutex_exit();
 
-  return n_rows;
+  return Scope{Phase::ROLLBACK, n_rows};
 }
 
 }  // namespace startup_progress
