@@ -747,11 +747,11 @@ thread_local std::string t_unknown_file;
 
 }  // namespace
 
-space_id_t known_space_id(const std::string &path) {
+std::optional<space_id_t> known_space_id(const std::string &path) {
   t_unknown_file.clear();
 
   if (!g_enabled || Fil_path::is_undo_tablespace_name(path)) {
-    return SPACE_UNKNOWN;
+    return std::nullopt;
   }
 
   Found found;
@@ -763,7 +763,7 @@ space_id_t known_space_id(const std::string &path) {
   }
 
   t_unknown_file = path;
-  return SPACE_UNKNOWN;
+  return std::nullopt;
 }
 
 void note_space_id(space_id_t space_id) {
@@ -1327,6 +1327,10 @@ std::optional<Known> find_known(space_id_t space_id) {
 
 bool is_lazy() { return s_is_unchanged || !s_waiting.empty(); }
 
+bool is_discarded(const dd::Tablespace *space) {
+  return is_lazy() && dd_tablespace_is_discarded(space);
+}
+
 bool is_unread(space_id_t space_id, const std::string &path) {
   if (s_image == nullptr || s_is_skipped.empty()) {
     return false;
@@ -1344,8 +1348,12 @@ bool is_unread(space_id_t space_id, const std::string &path) {
              Place{dir.root, join(dir.path, found.file.name)};
 }
 
-bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
-              const std::string &path, const dd::Properties &options) {
+bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
+              const char *space_name, const std::string &path,
+              const dd::Properties &options, std::atomic_size_t &n_validated) {
+  if (state != Fil_state::MATCHES) {
+    return false;
+  }
   uint64_t autoextend_size = 0;
 
   if (options.exists(autoextend_size_str)) {
@@ -1364,6 +1372,7 @@ bool can_wait(space_id_t space_id, uint32_t flags, const char *space_name,
   }
   const std::lock_guard guard(s_waiting_mutex);
   s_waiting.insert(space_id);
+  ++n_validated;
   return true;
 }
 
@@ -1392,8 +1401,9 @@ void note_opened(space_id_t space_id, const std::string &path) {
   }
 }
 
-void note_validation(bool is_clean) {
-  s_is_clean = is_clean && s_is_validating && !s_is_elsewhere;
+void note_validation(size_t n_differing, size_t n_left) {
+  s_is_clean =
+      n_differing == 0 && n_left == 0 && s_is_validating && !s_is_elsewhere;
 
   if (!s_waiting.empty()) {
     ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
@@ -1552,8 +1562,8 @@ void read_ahead(space_id_t space_id) {
   }
 }
 
-bool must_validate(bool validate, space_id_t space_id) {
-  if (!is_late(space_id)) {
+bool must_validate(bool validate, fil_type_t purpose, space_id_t space_id) {
+  if (purpose != FIL_TYPE_TABLESPACE || !is_late(space_id)) {
     return validate;
   }
   /* After a crash all of the first page, whoever opens it. */

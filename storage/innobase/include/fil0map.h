@@ -13,6 +13,7 @@ directories and read headers that are as they were. */
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ directories and read headers that are as they were. */
 #include "my_inttypes.h"
 
 #include "db0err.h"
+#include "fil0fil.h"
 #include "fil0types.h"
 
 class ha_tablespace_statistics;
@@ -92,10 +94,23 @@ void begin_scan(Roots roots);
     const std::string &path, bool is_recursive,
     const std::function<void(const std::string &)> &push_dir);
 
+/** The same for the walk through directories.
+@tparam Entry  a directory, and how deep it is; Stack: of those to be walked
+@param[in]      dir           directory
+@param[in]      is_recursive  true if subdirectories are walked as well
+@param[in,out]  dirs          where to push its subdirectories
+@return true if it is as the map says */
+template <typename Entry, typename Stack>
+[[nodiscard]] bool skip_dir(const Entry &dir, bool is_recursive, Stack &dirs) {
+  return skip_directory(dir.m_path, is_recursive, [&](const std::string &path) {
+    dirs.push(Entry(path, dir.m_depth + 1));
+  });
+}
+
 /** Look up the ID of a file that was listed.
 @param[in]  path  path of the file, beginning with that of its root
-@return the ID, or SPACE_UNKNOWN if its header has to be read */
-[[nodiscard]] space_id_t known_space_id(const std::string &path);
+@return the ID, or nothing if its header has to be read */
+[[nodiscard]] std::optional<space_id_t> known_space_id(const std::string &path);
 
 /** Take note of an ID that was found in a listed file.
 @param[in]  space_id  the ID */
@@ -129,6 +144,29 @@ may have turned out to be damaged.
 @return true if the tablespace has to be looked up again */
 [[nodiscard]] bool must_scan();
 
+/** Look up a tablespace that is not among the scanned files.
+@param[in,out]  scanned   the scanned files, to look it up again
+@param[in,out]  dirs      those of each root; the file is entered as if it had
+                          been listed
+@param[in]      space_id  tablespace ID
+@return path of the root, and names of the file; nullptr if there is none */
+template <typename Scanned, typename Dirs>
+[[nodiscard]] typename Scanned::Result find_unlisted(Scanned &scanned,
+                                                     Dirs &dirs,
+                                                     space_id_t space_id) {
+  size_t root;
+  std::string path;
+
+  if (find_unlisted(space_id, root, path) &&
+      dirs[root].add(space_id, path) == 1) {
+    return {dirs[root].path(), dirs[root].find_by_id(space_id)};
+  }
+  if (must_scan()) {
+    return scanned.find_by_id(space_id);
+  }
+  return {"", nullptr};
+}
+
 /** If recovery has not found tablespaces, look for them in all directories,
 before they are reported as missing.
 @return true if recovery has to fail: the map was wrong, or a scan has failed */
@@ -161,6 +199,11 @@ others are known to be in order.
 /** @return true if some tablespace objects were not made at start-up */
 [[nodiscard]] bool is_lazy();
 
+/** @return true if objects are made late, and never of this tablespace, since
+it is discarded
+@param[in]  space  tablespace in the dictionary */
+[[nodiscard]] bool is_discarded(const dd::Tablespace *space);
+
 /** @return true if the header of a file was not read, since the map knows it
 @param[in]  space_id  tablespace ID
 @param[in]  path      path of the file that is going to be opened for it,
@@ -171,15 +214,19 @@ others are known to be in order.
 /** Ask whether a tablespace need not get its object at start-up: the map has
 its file, as the dictionary says. What opens it later reads the header.
 Thread-safe during validation.
-@param[in]  space_id    tablespace ID
-@param[in]  flags       FSP flags in the dictionary
-@param[in]  space_name  name in the dictionary
-@param[in]  path        path of the file in the dictionary, normalized
-@param[in]  options     options in the dictionary
+@param[in]      state        how the file compares with the dictionary
+@param[in]      space_id     tablespace ID
+@param[in]      flags        FSP flags in the dictionary
+@param[in]      space_name   name in the dictionary
+@param[in]      path         path of the file in the dictionary, normalized
+@param[in]      options      options in the dictionary
+@param[in,out]  n_validated  counts it if it can wait
 @return true if it can wait */
-[[nodiscard]] bool can_wait(space_id_t space_id, uint32_t flags,
-                            const char *space_name, const std::string &path,
-                            const dd::Properties &options);
+[[nodiscard]] bool can_wait(Fil_state state, space_id_t space_id,
+                            uint32_t flags, const char *space_name,
+                            const std::string &path,
+                            const dd::Properties &options,
+                            std::atomic_size_t &n_validated);
 
 /** Take note of a tablespace that has an object before it is validated:
 recovery has opened its file, wherever it was. A start that need not recover
@@ -188,10 +235,11 @@ would open the file that the dictionary names. Thread-safe.
 @param[in]  path      path of its file in the dictionary, normalized */
 void note_opened(space_id_t space_id, const std::string &path);
 
-/** Take note of how the dictionary compared with the files.
-@param[in]  is_clean  true if there was no difference at all; says nothing if
-                      the files were not looked at */
-void note_validation(bool is_clean);
+/** Take note of how the dictionary compared with the files; says nothing if the
+files were not looked at.
+@param[in]  n_differing  tablespaces whose file is missing or elsewhere
+@param[in]  n_left       tablespaces of which it is not known */
+void note_validation(size_t n_differing, size_t n_left);
 
 /** Ask how much of a file is needed to validate its first page.
 @param[in]  fd       the file, open for this only
@@ -210,9 +258,12 @@ A start after a clean shutdown looks at nothing of a file but its ID; one that
 was left out then is looked at in the same way when it is opened, whoever opens
 it.
 @param[in]  validate  what is to be done with other files
+@param[in]  purpose   type of the tablespace; temporary ones are no matter of
+ours
 @param[in]  space_id  tablespace ID
 @return true if it has to be validated */
-[[nodiscard]] bool must_validate(bool validate, space_id_t space_id);
+[[nodiscard]] bool must_validate(bool validate, fil_type_t purpose,
+                                 space_id_t space_id);
 
 /** Make the object of a tablespace that was left out at start-up. The caller
 must hold no latch that is requested after that of the dictionary.
