@@ -166,25 +166,25 @@ space_id_t parse_space_id(const byte *header, size_t n_bytes,
   return space_id;
 }
 
-space_id_t read_space_id(const char *path) {
+std::optional<space_id_t> read_space_id(const std::string &path) {
   s_counters.files.fetch_add(1, std::memory_order_relaxed);
 
-  DBUG_EXECUTE_IF("invalid_header", return SPACE_UNKNOWN;);
-  DBUG_EXECUTE_IF("fsp_header_get_space_id_failure", return SPACE_UNKNOWN;);
+  DBUG_EXECUTE_IF("invalid_header", return std::nullopt;);
+  DBUG_EXECUTE_IF("fsp_header_get_space_id_failure", return std::nullopt;);
 
   if (t_known_space_id != SPACE_UNKNOWN) {
     return t_known_space_id;
   }
 
   if (!g_fadvise && !g_light) {
-    return SPACE_UNKNOWN;
+    return std::nullopt;
   }
 
   bool success;
-  const auto file = open_file(path, &success);
+  const auto file = open_file(path.c_str(), &success);
 
   if (!success) {
-    return SPACE_UNKNOWN;
+    return std::nullopt;
   }
 
   const auto guard = create_scope_guard([file]() { os_file_close(file); });
@@ -193,7 +193,7 @@ space_id_t read_space_id(const char *path) {
 
   if (file_size_bytes == static_cast<os_offset_t>(-1) ||
       file_size_bytes < srv_page_size) {
-    return SPACE_UNKNOWN;
+    return std::nullopt;
   }
 
   static_assert(LIGHT_READ_BYTES <= UNIV_PAGE_SIZE_MIN);
@@ -207,15 +207,18 @@ space_id_t read_space_id(const char *path) {
 
   ulint n_read = 0;
   const dberr_t err = os_file_read_no_error_handling(
-      request, path, file, buf.get(), 0, n_wanted, &n_read);
+      request, path.c_str(), file, buf.get(), 0, n_wanted, &n_read);
 
   if (err != DB_SUCCESS || n_read != n_wanted) {
-    return SPACE_UNKNOWN;
+    return std::nullopt;
   }
 
   count_read(n_read);
 
-  return parse_space_id(buf.get(), n_read, file_size_bytes, srv_page_size);
+  const auto space_id =
+      parse_space_id(buf.get(), n_read, file_size_bytes, srv_page_size);
+
+  return space_id != SPACE_UNKNOWN ? std::optional{space_id} : std::nullopt;
 }
 
 Known_space_id::Known_space_id(space_id_t space_id) {
@@ -414,5 +417,36 @@ bool run(size_t n_files, const Check &check) {
 
   return true;
 }
+
+namespace {
+
+/** Checks the files. */
+class Checker : public scan_observer::Observer {
+ public:
+  Checker() : Observer(scan_observer::Place::CHECK) {}
+
+  void listed(const scan_observer::Files &files, size_t,
+              size_t &n_threads) override {
+    m_timer.emplace();
+    n_threads = n_additional_threads(files.size(), n_threads);
+  }
+
+  bool check(size_t n_files, const Check &check) override {
+    return run(n_files, check);
+  }
+
+  bool end(bool) override {
+    m_timer.reset();
+    return false;
+  }
+
+ private:
+  /** Lives from when the files are known until the scan ends. */
+  std::optional<Timer> m_timer;
+};
+
+Checker s_checker;
+
+}  // namespace
 
 }  // namespace tablespace_check

@@ -44,6 +44,7 @@ map. */
 #include "dict0dd.h"
 #include "dict0dict.h"
 #include "fil0fil.h"
+#include "fil0observe.h"
 #include "fil0scan.h"
 #include "fsp0fsp.h"
 #include "fsp0sysspace.h"
@@ -387,7 +388,7 @@ class Read_ids {
 alone; later only the thread that writes the map changes s_image, so that it
 reads it without. No other latch is requested under it. */
 std::mutex s_mutex;
-Roots s_roots;
+scan_observer::Roots s_roots;
 Image_ptr s_image;
 
 /** Tablespaces of the map that were dropped since it was written. */
@@ -661,10 +662,10 @@ bool is_recognised(const std::string &path) {
   return recognise(path, found);
 }
 
-}  // namespace
-
-void begin_scan(Roots roots) {
-  s_roots = std::move(roots);
+/** The scan of the directories begins: read the map.
+@param[in]  roots  what will be scanned */
+void begin_scan(const scan_observer::Roots &roots) {
+  s_roots = roots;
   s_is_scanning = s_can_find = false;
   s_is_complete = s_is_temp_file_same = false;
   s_n_matched = s_n_unknown = s_n_invalid = s_n_trusted = 0;
@@ -708,6 +709,8 @@ void begin_scan(Roots roots) {
 
   ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << s_reason;
 }
+
+}  // namespace
 
 bool skip_directory(const std::string &path, bool is_recursive,
                     const std::function<void(const std::string &)> &push_dir) {
@@ -766,6 +769,10 @@ std::optional<space_id_t> known_space_id(const std::string &path) {
   return std::nullopt;
 }
 
+namespace {
+
+/** Take note of an ID that was found in a listed file.
+@param[in]  space_id  the ID */
 void note_space_id(space_id_t space_id) {
   if (!t_unknown_file.empty()) {
     uint32_t root;
@@ -795,6 +802,9 @@ void note_space_id(space_id_t space_id) {
   }
 }
 
+/** The headers are read.
+@param[in]  has_duplicates  true if tablespaces have more than one file
+@return true if the scan has to be repeated, without the map */
 bool end_scan(bool has_duplicates) {
   if (!s_is_scanning) {
     return false;
@@ -839,7 +849,17 @@ bool end_scan(bool has_duplicates) {
   return false;
 }
 
-namespace {
+/** Tells the map what the scan does. */
+class Scan_observer : public scan_observer::Observer {
+ public:
+  Scan_observer() : Observer(scan_observer::Place::MEMORY) {}
+
+  void begin(const scan_observer::Roots &roots) override { begin_scan(roots); }
+  void checked(space_id_t space_id) override { note_space_id(space_id); }
+  bool end(bool has_duplicates) override { return end_scan(has_duplicates); }
+};
+
+Scan_observer s_scan_observer;
 
 bool is_forgotten(space_id_t space_id) { return s_dropped.has(space_id); }
 

@@ -31,6 +31,7 @@ So each kind of file comes out as with threads. */
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -360,5 +361,46 @@ Ring_check::Ring_check(const Files &files, Dir_path dir_path,
 }
 
 Ring_check::~Ring_check() { g_check_all = nullptr; }
+
+namespace {
+
+/** Lists the directories and reads the headers. */
+class Reader : public scan_observer::Observer {
+ public:
+  Reader() : Observer(scan_observer::Place::INPUT) {}
+
+  void begin(const scan_observer::Roots &roots) override {
+    m_roots = &roots;
+    m_listing.emplace();
+  }
+
+  void listed(const scan_observer::Files &files, size_t,
+              size_t &n_threads) override {
+    m_ring_check.emplace(
+        files,
+        [this](size_t dir_no) -> const std::string & {
+          return (*m_roots)[dir_no].first;
+        },
+        n_threads);
+  }
+
+  bool end(bool) override {
+    m_ring_check.reset();
+    m_listing.reset();
+    return false;
+  }
+
+ private:
+  /** Directories that are scanned. */
+  const scan_observer::Roots *m_roots{};
+  /** Lives as long as the scan. */
+  std::optional<Listing> m_listing;
+  /** Lives from when the files are known until the scan ends. */
+  std::optional<Ring_check> m_ring_check;
+};
+
+Reader s_reader;
+
+}  // namespace
 
 }  // namespace tablespace_scan

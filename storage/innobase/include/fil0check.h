@@ -26,10 +26,13 @@ innodb_tablespace_check_threads. */
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "my_inttypes.h"
 
 #include "fil0fil.h"
+#include "fil0observe.h"
 #include "univ.i"
 
 namespace tablespace_check {
@@ -78,10 +81,10 @@ they are 0 or SPACE_UNKNOWN */
 
 /** Read the tablespace ID of a file in the way the variables ask for.
 @param[in]  path  file name
-@return the ID; SPACE_UNKNOWN if the caller has to find out by itself: both
-variables are OFF, or the file cannot be opened or read, or its header is not
-plain. Nothing is reported here, because the caller will. */
-[[nodiscard]] space_id_t read_space_id(const char *path);
+@return the ID; nothing if the caller has to find out by itself: both variables
+are OFF, or the file cannot be opened or read, or its header is not plain.
+Nothing is reported here, because the caller will. */
+[[nodiscard]] std::optional<space_id_t> read_space_id(const std::string &path);
 
 /** Lives while the ID of one file is known: what its thread asks
 read_space_id() is answered with it. */
@@ -207,10 +210,8 @@ class Work_share {
   std::atomic_size_t m_next{0};
 };
 
-/** Checks one item.
-@param[in]  item       index of the item
-@param[in]  thread_no  number of the thread, 0 for the calling thread */
-using Check = std::function<void(size_t item, size_t thread_no)>;
+/** Checks one item. */
+using scan_observer::Check;
 
 /** Starts a thread that runs a function, and returns a function that waits for
 its end. Throws std::system_error if the system has no thread to give. */
@@ -262,20 +263,6 @@ were, else what the variables ask for, less the start-up thread */
 @param[in]  check    checks the file of the given index
 @return false if the original static split should be used; nothing was done */
 [[nodiscard]] bool run(size_t n_files, const Check &check);
-
-/** Check files on threads that share the work dynamically.
-@param[in]  files  the files, in a container with random access
-@param[in]  check  checks a range of files: called with the begin and the end
-                   of the range, the number of the thread, and args
-@param[in]  args   further arguments of check
-@return false if the original static split should be used; nothing was done */
-template <typename Files, typename F, typename... Args>
-[[nodiscard]] bool run(const Files &files, F &check, Args... args) {
-  return run(files.size(), [&](size_t item, size_t thread_no) {
-    const auto it = files.begin() + item;
-    check(it, it + 1, thread_no, args...);
-  });
-}
 
 }  // namespace tablespace_check
 

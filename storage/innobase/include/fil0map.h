@@ -78,13 +78,6 @@ extern Status g_status;
 /* ---------------------------------------------------------------------------
 Hooks of the start-up. */
 
-/** Roots of the scan: path as given, absolute path; both end with a slash. */
-using Roots = std::vector<std::pair<std::string, std::string>>;
-
-/** The scan of the directories begins: read the map.
-@param[in]  roots  what will be scanned */
-void begin_scan(Roots roots);
-
 /** Ask whether a directory need not be listed. Thread-safe.
 @param[in]  path          absolute path of the directory
 @param[in]  is_recursive  true if subdirectories are walked as well
@@ -111,15 +104,6 @@ template <typename Entry, typename Stack>
 @param[in]  path  path of the file, beginning with that of its root
 @return the ID, or nothing if its header has to be read */
 [[nodiscard]] std::optional<space_id_t> known_space_id(const std::string &path);
-
-/** Take note of an ID that was found in a listed file.
-@param[in]  space_id  the ID */
-void note_space_id(space_id_t space_id);
-
-/** The headers are read.
-@param[in]  has_duplicates  true if tablespaces have more than one file
-@return true if the scan has to be repeated, without the map */
-[[nodiscard]] bool end_scan(bool has_duplicates);
 
 /** Look up a file that was not listed. Not thread-safe; before the
 dictionary is read only.

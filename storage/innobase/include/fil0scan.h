@@ -22,6 +22,8 @@ innodb_tablespace_check_io. Everything here builds on fil0check.h. */
 #include <vector>
 
 #include "typelib.h"
+
+#include "fil0observe.h"
 #include "univ.i"
 
 namespace tablespace_scan {
@@ -104,8 +106,7 @@ regular file */
 by io_uring if innodb_tablespace_check_io says so and the system has it. */
 class Ring_check {
  public:
-  /** Number of the directory, and the name of the file in it. */
-  using Files = std::vector<std::pair<uint16_t, std::string>>;
+  using Files = scan_observer::Files;
 
   /** Gives the path of a directory of the list, with a separator at its end. */
   using Dir_path = std::function<const std::string &(size_t dir_no)>;

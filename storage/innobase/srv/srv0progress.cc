@@ -45,6 +45,7 @@ the error log. */
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -58,6 +59,7 @@ the error log. */
 #endif /* __linux__ */
 
 #include "buf0buf.h"
+#include "fil0observe.h"
 #include "log0files_dict.h"
 #include "log0sys.h"
 #include "os0thread-create.h"
@@ -738,5 +740,42 @@ Scope roll_back(bool all) {
 
   return Scope{Phase::ROLLBACK, n_rows};
 }
+
+namespace {
+
+/** Reports the scan for tablespace files. */
+class Scan_reporter : public scan_observer::Observer {
+ public:
+  Scan_reporter() : Observer(scan_observer::Place::REPORT) {}
+
+  /* Observers may read a map of the files first. */
+  void begin(const scan_observer::Roots &) override {
+    m_scope.emplace(Phase::MAP);
+  }
+
+  void list() override { m_scope->enter(Phase::LISTING); }
+
+  void found() override { step(Phase::LISTING); }
+
+  void listed(const scan_observer::Files &files, size_t n_undo,
+              size_t &) override {
+    m_scope->enter(Phase::CHECK, files.size() + n_undo);
+  }
+
+  void checked(space_id_t) override { step(Phase::CHECK); }
+
+  bool end(bool) override {
+    m_scope.reset();
+    return false;
+  }
+
+ private:
+  /** Lives as long as the scan. */
+  std::optional<Scope> m_scope;
+};
+
+Scan_reporter s_scan_reporter;
+
+}  // namespace
 
 }  // namespace startup_progress
