@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from . import golden, model, moved, sizes
+from . import golden, model, moved, sizes, texts
 from .copied import RUN_LINES, find_copies
 from .errors import OverlayError
 from .plan import survey, upstream_version
@@ -95,8 +95,9 @@ def golden_command(repo: Path, upstream: Path, version: str, write: bool) -> Non
 @_options
 @click.option("--write", is_flag=True, help="Write the figures into README.md and docs/changes.md.")
 def sizes_command(repo: Path, upstream: Path, write: bool) -> None:
-    """Measure the features; compare with cmake/budget.yaml and the docs."""
-    found = sizes.measure(repo, upstream, upstream_version(upstream))
+    """Measure the features and look at the lines of edits; compare with cmake/budget.yaml and the docs."""
+    version = upstream_version(upstream)
+    found = sizes.measure(repo, upstream, version)
     for size in found:
         click.echo(
             f"{size.feature}: {size.edit_lines} lines in {size.upstream_files} upstream files, "
@@ -105,7 +106,7 @@ def sizes_command(repo: Path, upstream: Path, write: bool) -> None:
     if write:
         for path, text in sizes.documents(repo, found).items():
             (repo / path).write_text(text, encoding="utf-8")
-    problems = sizes.over_budget(repo, found) + sizes.outdated(repo, found)
+    problems = sizes.over_budget(repo, found) + sizes.outdated(repo, found) + texts.faults(repo, upstream, version)
     for problem in problems:
         click.echo(problem)
     if problems:

@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import changes, model, yamlfile
+from . import changes, model, texts, yamlfile
 from .errors import OverlayError
 from .git import commits_of, diffstat
 from .series import make_series
 
-_BUDGET = "cmake/budget.yaml"
+_BUDGET = texts.BUDGET
 _README = "README.md"
 _COMMAND = "python -m overlay sizes --write"
 _LIMITS = ("edit_lines", "upstream_files", "own_lines")
@@ -28,8 +28,15 @@ _LIMIT_SCHEMA = {
 _BUDGET_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["each", "features"],
+    "required": ["total", "edit", "each", "features"],
     "properties": {
+        "total": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["edit_lines"],
+            "properties": {"edit_lines": {"type": "integer", "minimum": 0}},
+        },
+        "edit": texts.SCHEMA,
         "each": _LIMIT_SCHEMA | {"required": list(_LIMITS)},
         "features": {"type": "object", "additionalProperties": _LIMIT_SCHEMA},
     },
@@ -89,6 +96,9 @@ def over_budget(repo: Path, sizes: list[Size]) -> list[str]:
                     f"{size.feature}: {name} is {getattr(size, name)}, "
                     f"{_BUDGET} allows {limits[name]}"
                 )
+    total, most = sum(size.edit_lines for size in sizes), document.value["total"]["edit_lines"]
+    if total > most:
+        found.append(f"all features: edit_lines is {total}, {_BUDGET} allows {most}")
     return found
 
 

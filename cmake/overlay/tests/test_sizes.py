@@ -12,6 +12,7 @@ from overlay.sizes import Size, documents, measure, outdated, over_budget
 from overlay_support import write_yaml
 
 EACH = {"edit_lines": 10, "upstream_files": 10, "own_lines": 10}
+LIMITS = {"total": {"edit_lines": 2}, "edit": {"lines": 1, "long": {}}, "each": EACH}
 CHANGES = "## one\n\n*S.*\n\n**Alternatives considered.** None.\n\n## two\n\n**Alternatives considered.** None.\n"
 
 
@@ -28,14 +29,16 @@ def test_measure(sizes: list[Size]) -> None:
 
 
 def test_budget(repo: Path, sizes: list[Size]) -> None:
-    write_yaml(repo / "cmake/budget.yaml", {"each": EACH, "features": {}})
+    write_yaml(repo / "cmake/budget.yaml", LIMITS | {"features": {}})
     assert over_budget(repo, sizes) == []
-    write_yaml(repo / "cmake/budget.yaml", {"each": EACH, "features": {"two": {"edit_lines": 0}, "six": {}}})
+    write_yaml(repo / "cmake/budget.yaml", LIMITS | {"features": {"two": {"edit_lines": 0}, "six": {}}})
     assert over_budget(repo, sizes) == [
         "cmake/budget.yaml: no feature `six`",
         "two: edit_lines is 1, cmake/budget.yaml allows 0",
     ]
-    write_yaml(repo / "cmake/budget.yaml", {"each": EACH, "features": {"two": {"lines": 0}}})
+    write_yaml(repo / "cmake/budget.yaml", LIMITS | {"total": {"edit_lines": 1}, "features": {}})
+    assert over_budget(repo, sizes) == ["all features: edit_lines is 2, cmake/budget.yaml allows 1"]
+    write_yaml(repo / "cmake/budget.yaml", LIMITS | {"features": {"two": {"lines": 0}}})
     with pytest.raises(OverlayError, match="lines"):
         over_budget(repo, sizes)
 
