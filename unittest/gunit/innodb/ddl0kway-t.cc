@@ -758,6 +758,27 @@ TEST(Kway_progress, all_indexes_count_together) {
   EXPECT_EQ(3400U + Progress_part::ROWS - 1, progress.done());
 }
 
+TEST(Kway_progress, end_is_for_those_who_take_part) {
+  enum Phase { SCAN, LOAD } phase{SCAN};
+  std::vector<std::pair<const PSI_stage_info *,
+                        std::pair<PSI_stage_progress *, std::pair<int, int>>>>
+      stages;
+  const auto progress = std::make_shared<Progress>();
+  Progress_part pages;
+  Progress_part none;
+
+  pages.join_pages(progress);
+  EXPECT_FALSE(none.take_over(stages, phase, LOAD));
+  EXPECT_TRUE(pages.written(1));
+
+  /* The build has ended. No stage is shown here, so that none is taken over. */
+  EXPECT_TRUE(pages.take_over(stages, phase, LOAD));
+  EXPECT_FALSE(pages.written(1));
+  EXPECT_EQ(nullptr, progress->shown());
+  EXPECT_TRUE(stages.empty());
+  EXPECT_EQ(SCAN, phase);
+}
+
 TEST(Kway_progress, pages_stand_for_their_rows) {
   const auto progress = std::make_shared<Progress>();
   Progress_part pages;
