@@ -33,6 +33,8 @@ class Exercise:
 EXERCISES = (
     Exercise("several batches", r"Applying a batch of ([1-9]\d*) redo", 2, 20, 0.1),
     Exercise("objects of indexes used again", r"built \d+ objects of indexes, used them again ([1-9]\d*)", 1, 4, 0.5),
+    Exercise("pages read by runs", r"Redo recovery: read ([1-9]\d*) pages with", 1, 4, 0.5),
+    Exercise("pages kept between batches", r"Redo recovery: read .*; ([1-9]\d*) were in the buffer pool"),
     Exercise("pages left", r"Redo recovery: ([1-9]\d*) changed pages are left to the page cleaners", 1, 20, 0.125),
     Exercise("pages needed in files", r"after ([1-9]\d*) that the start needs in their files were written", 1, 20, 0.1),
     Exercise("all pages written, for a reason", r"Redo recovery: all pages are written before the server opens, because"),

@@ -192,6 +192,8 @@ class Rig:
     is_canary: bool = False
     # Also those that MySQL itself gets wrong.
     all_indexes: bool = False
+    # No table is compressed or encrypted, so that recovery may keep pages between batches of redo.
+    is_plain: bool = False
     # Which life of kills is the first to have a replica.
     first_replica: int = 0
     # innodb_page_size of those lives that have not the usual one.
@@ -230,7 +232,13 @@ class Rig:
     def variants(self, page_kib: int) -> list[str]:
         """Definitions of tables that a server with such pages has."""
         able = [name for name in load.VARIANTS if page_kib in load.COMPRESSED_PAGES_KIB.get(name, (page_kib,))]
-        return [name for name in able if name != "encrypted" or self.has_keyring]
+        return [name for name in able if name not in self._without()]
+
+    def _without(self) -> set[str]:
+        """Definitions that are left out whatever the size of pages."""
+        if self.is_plain:
+            return {"compressed", "encrypted"}
+        return set() if self.has_keyring else {"encrypted"}
 
     def keep(
         self, name: str, verdict: Verdict, histories: list[History], case: dict[str, Any], files: dict[str, Path]

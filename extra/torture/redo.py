@@ -59,6 +59,8 @@ _WITHOUT_ROLLBACK = ("--innodb-force-recovery=3", "--innodb-fast-shutdown=1")
 _LAZY = ("--innodb-redo-log-capacity=64M", "--innodb-buffer-pool-size=128M", "--innodb-max-dirty-pages-pct=90",
          "--innodb-max-dirty-pages-pct-lwm=0", "--innodb-adaptive-flushing=OFF", "--innodb-idle-flush-pct=0")  # fmt: skip
 LAZY_SHARE = 0.7
+# Loads without compressed or encrypted tables.
+PLAIN_SHARE = 0.5
 # Page cleaners that take their time, so that kills find pages left and others written.
 _SLOW = ("--innodb-io-capacity=100", "--innodb-io-capacity-max=300")
 # A redo log that is to become smaller is full, as far as it is not flushed.
@@ -161,9 +163,10 @@ class RedoLife:
 
     def _make(self) -> list[Image]:
         """A server under load, which is stopped dead some times, and then killed."""
-        rig, r = self._rig, self._r
+        r = self._r
+        rig = dataclasses.replace(self._rig, is_plain=r.random() < PLAIN_SHARE)
         page_kib = rig.draw_page(r)
-        options = [*random_options(r, rig.has_keyring and not rig.is_canary, page_kib)]
+        options = [*random_options(r, rig.has_keyring and not rig.is_canary and not rig.is_plain, page_kib)]
         lazy = list(_LAZY) if r.random() < LAZY_SHARE or rig.is_canary else []
         place = _place(rig, self._home, "loaded", [*options, *lazy])
         _copy(rig.base(page_kib), place.data)
