@@ -90,8 +90,8 @@ constexpr size_t GAP_BYTES = 32 * 1024;
 /** Bytes of records of a run at most, if it has more than one page. */
 constexpr size_t RUN_RECORD_BYTES = 256 * 1024;
 
-/** With less memory for records no pages are kept: there would be few, and records
-need the memory. */
+/** With less memory for records no pages are kept: there would be few, and
+records need the memory. */
 constexpr size_t LEAST_POOL_BYTES = 4 * 1024 * 1024;
 
 /** Threads that read and apply. Most of the time they wait for the volume. */
