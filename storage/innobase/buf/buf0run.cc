@@ -141,6 +141,7 @@ bool File_reader::read_all(const Pages &pages) {
   }
 
   const size_t n_wanted = buffers.size() * n_page_bytes;
+  const auto offset = static_cast<os_offset_t>(first) * n_page_bytes;
 
 #ifdef UNIV_PFS_IO
   PSI_file_locker_state state;
@@ -153,9 +154,11 @@ bool File_reader::read_all(const Pages &pages) {
   ssize_t n_read;
 
   do {
-    n_read = preadv(m_file.handle.m_file, buffers.data(),
-                    static_cast<int>(buffers.size()),
-                    static_cast<os_offset_t>(first) * n_page_bytes);
+    n_read =
+        buffers.size() == 1
+            ? pread(m_file.handle.m_file, buffers[0].iov_base, n_wanted, offset)
+            : preadv(m_file.handle.m_file, buffers.data(),
+                     static_cast<int>(buffers.size()), offset);
   } while (n_read < 0 && errno == EINTR);
 
   const size_t n_bytes = n_read < 0 ? 0 : n_read;

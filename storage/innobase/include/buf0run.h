@@ -99,7 +99,7 @@ class File_reader {
               byte *gap = nullptr)
       : m_file(file), m_page_size(page_size), m_gap(gap) {}
 
-  /** Read several pages with one call.
+  /** Read pages with one call, a vectored one if there are several.
   @param[in]  pages  pages, in ascending order, that are i/o-fixed; with those
   between them no more than MAX_PAGES
   @return true if all of them were read */
