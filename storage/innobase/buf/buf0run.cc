@@ -117,15 +117,47 @@ bool decrypt(fil_space_t *space, buf_page_t *page) {
 
 bool File_reader::read_all(const Pages &) { return false; }
 
+bool File_reader::read_one(buf_page_t *) { return false; }
+
 Result read(space_id_t, page_no_t, page_no_t, const On_page &) { return {}; }
 
 bool wait_for_read(const page_id_t &) { return false; }
 
 #else
 
+template <typename Call>
+bool File_reader::read(size_t n_wanted, Call call) {
+#ifdef UNIV_PFS_IO
+  PSI_file_locker_state state;
+  PSI_file_locker *locker = nullptr;
+  const auto location = UT_LOCATION_HERE;
+  register_pfs_file_io_begin(&state, locker, m_file.handle, n_wanted,
+                             PSI_FILE_READ, location);
+#endif /* UNIV_PFS_IO */
+
+  ssize_t n_read;
+
+  do {
+    n_read = call(m_file.handle.m_file);
+  } while (n_read < 0 && errno == EINTR);
+
+  const size_t n_bytes = n_read < 0 ? 0 : n_read;
+
+#ifdef UNIV_PFS_IO
+  register_pfs_file_io_end(locker, n_bytes);
+#endif /* UNIV_PFS_IO */
+
+  ++os_n_file_reads;
+  ++m_n_reads;
+  srv_stats.data_read.add(n_bytes);
+
+  return n_bytes == n_wanted;
+}
+
 bool File_reader::read_all(const Pages &pages) {
   const size_t n_page_bytes = m_page_size.physical();
   const auto first = pages.front()->id.page_no();
+  const auto offset = static_cast<os_offset_t>(first) * n_page_bytes;
   auto next = first;
   std::vector<iovec> buffers;
 
@@ -140,38 +172,20 @@ bool File_reader::read_all(const Pages &pages) {
     ++next;
   }
 
-  const size_t n_wanted = buffers.size() * n_page_bytes;
-  const auto offset = static_cast<os_offset_t>(first) * n_page_bytes;
+  return read(buffers.size() * n_page_bytes, [&](os_file_t file) {
+    return preadv(file, buffers.data(), static_cast<int>(buffers.size()),
+                  offset);
+  });
+}
 
-#ifdef UNIV_PFS_IO
-  PSI_file_locker_state state;
-  PSI_file_locker *locker = nullptr;
-  const auto location = UT_LOCATION_HERE;
-  register_pfs_file_io_begin(&state, locker, m_file.handle, n_wanted,
-                             PSI_FILE_READ, location);
-#endif /* UNIV_PFS_IO */
+bool File_reader::read_one(buf_page_t *page) {
+  const size_t n_page_bytes = m_page_size.physical();
+  const auto offset =
+      static_cast<os_offset_t>(page->id.page_no()) * n_page_bytes;
 
-  ssize_t n_read;
-
-  do {
-    n_read =
-        buffers.size() == 1
-            ? pread(m_file.handle.m_file, buffers[0].iov_base, n_wanted, offset)
-            : preadv(m_file.handle.m_file, buffers.data(),
-                     static_cast<int>(buffers.size()), offset);
-  } while (n_read < 0 && errno == EINTR);
-
-  const size_t n_bytes = n_read < 0 ? 0 : n_read;
-
-#ifdef UNIV_PFS_IO
-  register_pfs_file_io_end(locker, n_bytes);
-#endif /* UNIV_PFS_IO */
-
-  ++os_n_file_reads;
-  ++m_n_reads;
-  srv_stats.data_read.add(n_bytes);
-
-  return n_bytes == n_wanted;
+  return read(n_page_bytes, [&](os_file_t file) {
+    return pread(file, frame_of(page), n_page_bytes, offset);
+  });
 }
 
 namespace {

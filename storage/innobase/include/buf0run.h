@@ -99,7 +99,7 @@ class File_reader {
               byte *gap = nullptr)
       : m_file(file), m_page_size(page_size), m_gap(gap) {}
 
-  /** Read pages with one call, a vectored one if there are several.
+  /** Read several pages with one vectored call.
   @param[in]  pages  pages, in ascending order, that are i/o-fixed; with those
   between them no more than MAX_PAGES
   @return true if all of them were read */
@@ -108,14 +108,19 @@ class File_reader {
   /** Read one page.
   @param[in]  page  page, which is i/o-fixed
   @return true if it was read */
-  [[nodiscard]] bool read_one(const buf_page_t *page) {
-    return read_all({const_cast<buf_page_t *>(page)});
-  }
+  [[nodiscard]] bool read_one(buf_page_t *page);
 
   /** @return read calls so far */
   size_t n_reads() const { return m_n_reads; }
 
  private:
+  /** Call a read function of the system, until it is not interrupted.
+  @param[in]  n_wanted  number of bytes
+  @param[in]  call      the function, for a file descriptor
+  @return true if that many bytes were read */
+  template <typename Call>
+  bool read(size_t n_wanted, Call call);
+
   /** The file. */
   fil_node_t &m_file;
   /** Its page size. */
