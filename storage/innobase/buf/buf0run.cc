@@ -99,17 +99,20 @@ byte *frame_of(buf_page_t *page) {
              : reinterpret_cast<buf_block_t *>(page)->frame;
 }
 
-bool decrypt(fil_space_t *space, buf_page_t *page) {
+IORequest request_with_key(fil_space_t *space) {
+  IORequest request(IORequest::READ);
+
+  /* Any page but the first, which is never encrypted. */
+  fil_io_set_encryption(request, {space->id, 1}, space);
+
+  return request;
+}
+
+bool decrypt(IORequest request, buf_page_t *page) {
   const auto frame = frame_of(page);
 
-  if (!Encryption::is_encrypted_page(frame)) {
-    return true;
-  }
-
-  IORequest request(IORequest::READ);
-  fil_io_set_encryption(request, page->id, space);
-
-  return request.encryption_algorithm().decrypt(
+  return !Encryption::is_encrypted_page(frame) ||
+         request.encryption_algorithm().decrypt(
              request, frame, page->size.physical(), nullptr, 0) == DB_SUCCESS;
 }
 
@@ -304,7 +307,8 @@ void Reader::read_pages() {
 bool Reader::is_good(buf_page_t *page) {
   const auto frame = frame_of(page);
 
-  if (!decrypt(m_space, page) || Compression::is_compressed_page(frame)) {
+  if (!decrypt(request_with_key(m_space), page) ||
+      Compression::is_compressed_page(frame)) {
     return false;
   }
 

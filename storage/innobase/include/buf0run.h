@@ -135,11 +135,16 @@ class File_reader {
 @param[in]  page  page */
 [[nodiscard]] byte *frame_of(buf_page_t *page);
 
+/** @return request that has the key of a tablespace, as it is now, if it has
+one
+@param[in]  space  tablespace */
+[[nodiscard]] IORequest request_with_key(fil_space_t *space);
+
 /** Decrypt a page, if it is encrypted.
-@param[in]      space  its tablespace
-@param[in,out]  page   page that was read
+@param[in]      request  what request_with_key() returned for its tablespace
+@param[in,out]  page     page that was read
 @return false if it cannot be decrypted */
-[[nodiscard]] bool decrypt(fil_space_t *space, buf_page_t *page);
+[[nodiscard]] bool decrypt(IORequest request, buf_page_t *page);
 
 /** A thread is about to wait for a free block of the buffer pool. If it has
 collected blocks, they are read and released first. */

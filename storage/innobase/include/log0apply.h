@@ -120,6 +120,9 @@ class Batch : public buf_run::Collector {
     fil_space_t *space{nullptr};
     /** Its file, which stays open for the run; nullptr if nothing is read. */
     fil_node_t *file{nullptr};
+    /** What its pages are decrypted with. Redo of the first page may take the
+    key away, as soon as that is read. */
+    IORequest request;
     /** Pages, in ascending order: i/o-fixed, or buffer-fixed if there is no
     file. */
     buf_run::File_reader::Pages pages;
@@ -208,6 +211,29 @@ bool is_kept(space_id_t space_id);
 /** Write all pages that were kept, and empty the buffer pool: what comes next
 relies on that. */
 void evict_pages();
+
+/** Keeps the file of a tablespace open. Without that it can be closed when
+others are opened, to write pages that were kept; with none of these nothing is
+done. */
+class Pin {
+ public:
+  /** Constructor.
+  @param[in]  space_id  tablespace */
+  explicit Pin(space_id_t space_id);
+  ~Pin() { release(); }
+
+  Pin(const Pin &) = delete;
+  Pin &operator=(const Pin &) = delete;
+
+  /** The file may be closed, once it was synced: this counts as a write. */
+  void release();
+
+ private:
+  /** Tablespace. */
+  const space_id_t m_space_id;
+  /** Its first file; nullptr if it is not kept open. */
+  fil_node_t *m_file{nullptr};
+};
 
 /** Redo was read, parsed and applied to its end.
 @param[in]  n_bytes  bytes of it

@@ -122,6 +122,13 @@ class Cached_pages {
     }
   }
 
+  /** Pages were evicted while redo is parsed.
+  @param[in]  n_to_read  pages of this batch so far */
+  void forget(size_t n_to_read) {
+    m_spaces.clear();
+    m_n_new = n_to_read;
+  }
+
   /** No batch will leave its pages. */
   void give_up() { m_is_hopeless = true; }
 
@@ -235,14 +242,14 @@ bool read_alone(buf_page_t *page) {
 }
 
 /** Complete the read of a page, and thereby apply redo to it.
-@param[in]  space    tablespace
+@param[in]  request  has the key of the tablespace
 @param[in]  page     page, which is i/o-fixed
 @param[in]  is_full  true if it was read */
-void complete_read(fil_space_t *space, buf_page_t *page, bool is_full) {
+void complete_read(const IORequest &request, buf_page_t *page, bool is_full) {
   ut_d(page->take_io_responsibility());
 
   const bool is_plain =
-      is_full && buf_run::decrypt(space, page) &&
+      is_full && buf_run::decrypt(request, page) &&
       (page->size.is_compressed() ||
        !Compression::is_compressed_page(buf_run::frame_of(page)));
 
@@ -395,7 +402,7 @@ void Batch::submit_cached() {
   m_n_cached_bytes = 0;
 
   if (!m_cached.pages.empty()) {
-    submit({m_cached.space, nullptr, std::exchange(m_cached.pages, {})});
+    submit({m_cached.space, nullptr, {}, std::exchange(m_cached.pages, {})});
   }
 }
 
@@ -404,7 +411,8 @@ void Batch::submit_run() {
     return;
   }
 
-  Run run{m_run.space, nullptr, std::exchange(m_run.pages, {})};
+  Run run{m_run.space, nullptr, buf_run::request_with_key(m_run.space),
+          std::exchange(m_run.pages, {})};
   auto page_no = run.pages.front()->id.page_no();
 
   const auto err = fil_prepare_file_for_io(run.space->id, page_no, &run.file);
@@ -426,8 +434,15 @@ void Batch::submit(Run &&run) {
       }
     } catch (const std::system_error &) {
       /* Those that there are do it. */
-      ut_a(!m_threads.empty());
     }
+  }
+
+  if (m_threads.empty()) {
+    const auto gap =
+        static_cast<byte *>(ut::aligned_alloc(UNIV_PAGE_SIZE, UNIV_PAGE_SIZE));
+    complete(run, gap);
+    ut::aligned_free(gap);
+    return;
   }
 
   std::unique_lock<std::mutex> lock{m_mutex};
@@ -480,7 +495,7 @@ void Batch::complete(const Run &run, byte *gap) {
   m_n_reads += reader.n_reads();
 
   for (auto page : run.pages) {
-    complete_read(run.space, page, is_full);
+    complete_read(run.request, page, is_full);
   }
 }
 
@@ -521,6 +536,8 @@ size_t records_limit(size_t n_bytes) {
 void note_page(const page_id_t &page_id) { s_cached.note(page_id); }
 
 bool keep_pages(const Batch &batch) {
+  ut_ad(!mutex_own(&recv_sys->mutex));
+
   if (!is_on() || is_restored() || batch.has_compressed() ||
       recv_sys->keys != nullptr ||
       (arch_page_sys != nullptr && arch_page_sys->is_active())) {
@@ -532,6 +549,12 @@ bool keep_pages(const Batch &batch) {
       !s_cached.is_hopeless() && room.can_keep(s_cached.n_kept());
 
   s_cached.end_batch(is_kept);
+
+  if (is_kept) {
+    /* A thread that has recovered a page looks at its records once more, before
+    it completes the read. They are about to be freed. */
+    buf_pool_wait_for_no_pending_io();
+  }
 
   return is_kept;
 }
@@ -561,7 +584,22 @@ void evict_pages() {
   buf_pool_invalidate();
   mutex_exit(&recv_sys->writer_mutex);
 
-  s_cached.end_batch(false);
+  s_cached.forget(recv_sys->n_pages_to_recover.value());
+}
+
+Pin::Pin(space_id_t space_id) : m_space_id(space_id) {
+  page_no_t page_no = 0;
+
+  if (!s_cached.is_empty()) {
+    const auto err = fil_prepare_file_for_io(space_id, page_no, &m_file);
+    ut_a(err == DB_SUCCESS);
+  }
+}
+
+void Pin::release() {
+  if (m_file != nullptr) {
+    fil_complete_write(m_space_id, std::exchange(m_file, nullptr));
+  }
 }
 
 void note_redo(uint64_t n_bytes, std::chrono::steady_clock::duration time) {

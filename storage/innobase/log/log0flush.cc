@@ -294,7 +294,9 @@ Last_batch::~Last_batch() {
 bool leave_pages(const redo_recovery::Batch &batch) {
   ut_ad(mutex_own(&recv_sys->mutex));
 
+  mutex_exit(&recv_sys->mutex);
   const bool is_kept = redo_recovery::keep_pages(batch);
+  mutex_enter(&recv_sys->mutex);
 
   if (s_state == State::BATCHES) {
     return is_kept;

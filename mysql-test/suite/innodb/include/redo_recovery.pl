@@ -90,13 +90,7 @@ sub make_crash {
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
   sql($first);
   foreach my $name (@names) {
-    sql("CREATE TABLE $name (a INT NOT NULL, b VARCHAR(300) CHARACTER SET latin1,
-           c CHAR(20), d INT, PRIMARY KEY (a), KEY b (b(60)), KEY cd (c, d))
-           $tables{$name};
-         SET SESSION cte_max_recursion_depth = 1000000;
-         INSERT INTO $name WITH RECURSIVE n (i) AS
-           (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-           SELECT 3 * i, SHA2(i, 512), LEFT(SHA2(i, 256), 12), i FROM n");
+    make_table($name, $tables{$name}, 3000);
   }
   sql('SET GLOBAL innodb_fast_shutdown = 0');
   stop();
@@ -363,6 +357,17 @@ sub check_buffered {
   crash();
 }
 
+# Make a table with so many rows.
+sub make_table {
+  my ($name, $options, $n_rows) = @_;
+  sql("CREATE TABLE $name (a INT NOT NULL, b VARCHAR(300) CHARACTER SET latin1,
+         c CHAR(20), d INT, PRIMARY KEY (a), KEY b (b(60)), KEY cd (c, d)) $options;
+       SET SESSION cte_max_recursion_depth = 1000000;
+       INSERT INTO $name WITH RECURSIVE n (i) AS
+         (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $n_rows)
+         SELECT 3 * i, SHA2(i, 512), LEFT(SHA2(i, 256), 12), i FROM n");
+}
+
 # Change few pages many times, with a table and an index that go in between. Nothing
 # is compressed or encrypted, so pages can stay from batch to batch.
 sub make_crash_with_hot_pages {
@@ -370,13 +375,8 @@ sub make_crash_with_hot_pages {
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
   sql("CREATE TABLESPACE general ADD DATAFILE 'general.ibd'");
   foreach my $name (@names, 'gone') {
-    my $options = $name eq 'general' ? 'TABLESPACE general' : $tables{$name} // '';
-    sql("SET SESSION cte_max_recursion_depth = 1000000;
-         CREATE TABLE $name (a INT NOT NULL, b VARCHAR(300) CHARACTER SET latin1,
-           c CHAR(20), d INT, PRIMARY KEY (a), KEY b (b(60)), KEY cd (c, d)) $options;
-         INSERT INTO $name WITH RECURSIVE n (i) AS
-           (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
-           SELECT 3 * i, SHA2(i, 512), LEFT(SHA2(i, 256), 12), i FROM n");
+    make_table($name,
+      $name eq 'general' ? 'TABLESPACE general' : $tables{$name} // '', 2000);
   }
   sql('SET GLOBAL innodb_fast_shutdown = 0');
   stop();
@@ -401,6 +401,8 @@ sub make_crash_with_hot_pages {
   # As if the server had died before it removed the file: only then is there
   # something to do for the record of that.
   move('gone.ibd', 'data/test/gone.ibd');
+  # And before it had let the file of a new table grow.
+  truncate('data/test/new.ibd', 7 * 16384) or die "Cannot truncate: $!";
   move('data', 'data.crashed');
 }
 
