@@ -17,7 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from differential.canary import CANARIES, MAX_STATES, Canary, CanaryError, check_mark, compile_library, is_found, with_canary
+from differential.canary import (
+    CANARIES,
+    MAX_STATES,
+    Canary,
+    CanaryError,
+    check_functions,
+    check_mark,
+    compile_library,
+    is_found,
+    with_canary,
+)
 from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
 from differential.mutations import MUTATIONS
 from differential.report import Report
@@ -240,6 +250,8 @@ def main() -> int:
     settings = None
     try:
         compile_library(work / "canary.so")
+        mysqld = arguments.build.resolve() / "runtime_output_directory" / "mysqld"
+        check_functions([str(mysqld)], arguments.canaries, work / "canary.so", work / "mark")
         settings = Settings(arguments.build.resolve(), arguments.stock_binary, work)
         places = Places(work, arguments.filesystem, arguments.jobs, arguments.keep)
         with places.stack:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,7 +34,8 @@ class Canary:
 CANARIES = {
     "changed-directory": Canary(("directory",), ("duplicate", "hard_link", "move", "rename", "swap", "old")),
     "birth-time": Canary(("birth",), ("used_inode",)),
-    "duplicate-check": Canary((f"return:{MAP}13note_space_idE",), ("duplicate", "hard_link"), ("stop", "kill")),
+    "duplicate-check": Canary((f"return:{MAP}12_GLOBAL__N_113Scan_observer7checkedE",), ("duplicate", "hard_link"),
+                              ("stop", "kill")),
     # The times of directories would give forgotten DDL away, so they are hidden as well. A server that is killed
     # before it has written the map needs them, so that a state counts only if it passes with this fault alone.
     "forgotten-ddl": Canary(("directory", *(f"return:{MAP}{name}" for name in ("3DdlC", "3DdlD", "6ImportC",
@@ -77,6 +78,21 @@ def is_found(canary: Canary, state: Mapping[str, object]) -> bool:
     A state that ended in an error was not compared: it may lack the witness, and finds nothing.
     """
     return not state["error"] and bool(state["difference"]) and bool(state[canary.witness])
+
+
+def check_functions(server: list[str], canary_names: Iterable[str], library: Path, mark: Path) -> None:
+    """Each function that a canary replaces is one of the server `server`, which is asked for its version alone.
+
+    A compiler may put a function into its callers, where it cannot be replaced. Raises CanaryError, before states
+    are made for an hour.
+    """
+    for name in canary_names:
+        canary = CANARIES[name]
+        functions = tuple(fault for fault in canary.faults if fault.startswith(("return:", "zero:")))
+        mark.unlink(missing_ok=True)
+        subprocess.run([*prefix(library, functions, mark), *server, "--version"], check=True, stdout=subprocess.DEVNULL)
+        check_mark(name, replace(canary, faults=functions), mark)
+    mark.unlink(missing_ok=True)
 
 
 def check_mark(name: str, canary: Canary, mark: Path) -> None:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from differential.canary import CANARIES, Canary, CanaryError, check_mark, compile_library, is_found, prefix
+from differential.canary import (
+    CANARIES,
+    Canary,
+    CanaryError,
+    check_functions,
+    check_mark,
+    compile_library,
+    is_found,
+    prefix,
+)
 from differential.mutations import MUTATIONS
 
 PROGRAM = """
@@ -97,6 +106,14 @@ def test_a_function_that_is_not_there_is_reported(built: Path) -> None:
     assert not marks
     with pytest.raises(CanaryError, match="duplicate-check"):
         check_mark("duplicate-check", canary, built / "mark")
+
+
+def test_a_server_without_the_functions_is_refused_before_any_state(built: Path) -> None:
+    program = ["true"]
+    with pytest.raises(CanaryError, match="duplicate-check was not at work: return:.*Scan_observer"):
+        check_functions(program, ["birth-time", "duplicate-check"], built / "canary.so", built / "mark")
+    # This one hides times alone.
+    check_functions(program, ["birth-time"], built / "canary.so", built / "mark")
 
 
 def test_canaries_are_blind_to_kinds_that_there_are() -> None:
