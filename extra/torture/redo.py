@@ -61,8 +61,14 @@ _LAZY = ("--innodb-redo-log-capacity=64M", "--innodb-buffer-pool-size=128M", "--
 LAZY_SHARE = 0.7
 # Loads without compressed or encrypted tables.
 PLAIN_SHARE = 0.5
-# Page cleaners that take their time, so that kills find pages left and others written.
-_SLOW = ("--innodb-io-capacity=100", "--innodb-io-capacity-max=300")
+# With changes in the change buffer no pages are left, so most lives have none.
+_UNBUFFERED, UNBUFFERED_SHARE = "--innodb-change-buffering=none", 0.7
+# Page cleaners that take their time, so that kills of an open server find pages left, and others written.
+_SLOW = ("--innodb-io-capacity=100", "--innodb-io-capacity-max=200", "--innodb-max-dirty-pages-pct=90",
+         "--innodb-max-dirty-pages-pct-lwm=0", "--innodb-adaptive-flushing=OFF")  # fmt: skip
+SLOW_SHARE = 0.75
+# Of that capacity, what they write in a second while nothing else is done.
+IDLE_PERCENT = (0, 5, 20)
 # A redo log that is to become smaller is full, as far as it is not flushed.
 _SMALL_LOG = "--innodb-redo-log-capacity=8M"
 _BATCH = re.compile(r"Applying a batch of (\d+) redo")
@@ -167,6 +173,7 @@ class RedoLife:
         rig = dataclasses.replace(self._rig, is_plain=r.random() < PLAIN_SHARE)
         page_kib = rig.draw_page(r)
         options = [*random_options(r, rig.has_keyring and not rig.is_canary and not rig.is_plain, page_kib)]
+        options += [_UNBUFFERED] if r.random() < UNBUFFERED_SHARE else []
         lazy = list(_LAZY) if r.random() < LAZY_SHARE or rig.is_canary else []
         place = _place(rig, self._home, "loaded", [*options, *lazy])
         _copy(rig.base(page_kib), place.data)
@@ -294,7 +301,9 @@ class Trial:
 
     def _kill(self, binary: Binary, place: Place, extra: tuple[str, ...], expected: Expected | None) -> None:
         """A server that is killed some time after it has begun to apply redo, has left pages, or has opened."""
-        slow = _SLOW if self._canary or self._r.random() < 0.5 else ()
+        slow: tuple[str, ...] = ()
+        if self._canary or self._r.random() < SLOW_SHARE:
+            slow = (*_SLOW, f"--innodb-idle-flush-pct={self._r.choice(IDLE_PERCENT)}")
         server = Server(binary, place, [*extra, *slow, _pool(self._r, self._image.options)])
         awaited = _BEGUN
         if FLUSH_ON in extra:
