@@ -14,14 +14,20 @@
 #   compare_pages(@server_options);     # as often as wanted, each time the same crash
 #   check_rows(@server_options);  # the same
 #   kill_in_recovery(@options);   # the same
-#   forget_crash();
+#   forget_crash();               # or forget_crash($sql), if make_crash() has not made it
 #   damage_and_compare();
-#   skip_and_compare();           # of a debug server
-#   compare_early($n_kills, $sql, @server_options);   # innodb_recovery_flush
-#   check_full_log();             # the same, of a debug server
+#   compare_with_fault($debug);   # of a debug server
+#   compare_early($n_kills, $work, @server_options);  # innodb_recovery_flush
+#   check_left();                 # after some of these
+#   check_unsorted(@server_options);    # the same, of a debug server
+#   check_full_log();
+#   check_unwritten();
 #   make_crash_with_buffered_changes();   # instead of make_crash()
 #   make_crash_with_hot_pages();  # the same
+#   make_crash_with_new_key();   # the same
+#   check_new_key(@server_options);    # after that
 #   compare_runs($is_kept, @server_options);  # after that
+#   check_refusal($what, @server_options);    # the same
 #   check_buffered(@server_options);
 #   finish();
 
@@ -57,11 +63,35 @@ sub initialize_lazily {
     '--innodb-io-capacity=300', '--innodb-io-capacity-max=600');
 }
 
-# What makes such a server write some hundred pages, the oldest changes first, and a
-# checkpoint.
+# Let such a server write some pages, the oldest changes first, until there is
+# another checkpoint than that of the crash, or one behind an LSN.
 sub write_some {
-  return 'SET GLOBAL innodb_idle_flush_pct = 100; DO SLEEP(3);
-    SET GLOBAL innodb_idle_flush_pct = 0; DO SLEEP(2)';
+  my $lsn = $_[0] // file_checkpoint('data.crashed');
+  sql('SET GLOBAL innodb_io_capacity = 100; SET GLOBAL innodb_idle_flush_pct = 100');
+  for (my $waited = 0; file_checkpoint('data') <= $lsn; $waited += 0.02) {
+    die 'No checkpoint is written' if $waited > 300;
+    select(undef, undef, undef, 0.02);
+  }
+}
+
+# The checkpoint in the files of a redo log. A file of it begins with four blocks,
+# the first with the LSN of the file, the second and the last with a checkpoint.
+sub file_checkpoint {
+  my ($home) = @_;
+  my $newest = 0;
+
+  foreach my $name (glob("$home/#innodb_redo/#ib_redo*")) {
+    next unless $name =~ /#ib_redo\d+$/;
+    open(my $in, '<:raw', $name) or next;
+    read($in, my $header, 2048) == 2048 or next;
+    my $first = unpack('Q>', substr($header, 8, 8));
+    foreach my $at (512, 1536) {
+      my $lsn = unpack('Q>', substr($header, $at + 8, 8));
+      $newest = $lsn
+        if $lsn > $newest && $lsn >= $first && $lsn < $first + (-s $name) - 2048;
+    }
+  }
+  return $newest;
 }
 
 # The rows of all tables.
@@ -133,11 +163,13 @@ sub restore {
     or die 'Cannot copy';
 }
 
+# Recover, and remove what was made for the crash.
 sub forget_crash {
+  my ($sql) = @_;
   rmtree('data');
   move('data.crashed', 'data');
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
-  sql('DROP TABLE late, late_too, ' . join(', ', @names)
+  sql($sql // 'DROP TABLE late, late_too, ' . join(', ', @names)
     . '; DROP TABLESPACE late_space');
   stop();
 }
@@ -171,8 +203,8 @@ sub differences {
   } sort(keys(%all));
 }
 
-# Batches of the last recovery.
-my $n_batches;
+# Batches of the last recovery, and where redo of the crash ends.
+my ($n_batches, $end_of_redo);
 
 # Recover without rollback and purge.
 sub recovered {
@@ -188,6 +220,7 @@ sub recovered {
   die 'Objects of indexes were used again ' . ($n_used // 0) . ' times'
     if $is_parallel ? ($n_used // 0) < 10000 : defined $n_used;
   $n_batches = () = read_file($log) =~ /Applying a batch of/g;
+  $end_of_redo = (read_file($log) =~ /scanned up to log sequence number (\d+)/g)[-1];
   return pages('data');
 }
 
@@ -257,6 +290,9 @@ sub of_tables {
   return { map { $_ => $pages->{$_} } grep { !/^(ibdata1|undo_)/ } keys(%$pages) };
 }
 
+# Pages that were left by all that opened early, since check_left().
+my $n_left_in_all = 0;
+
 # Open without rollback and purge before all pages are written, and do no more about
 # that.
 sub open_early {
@@ -265,35 +301,69 @@ sub open_early {
     @server_options) or die 'Cannot start';
   my ($n_left) = read_file($log) =~ /Redo recovery: (\d+) changed pages are left/;
   die 'No pages were left' unless defined $n_left;
-  # With a small pool the last batch may have few.
-  die "$n_left pages were left" if $n_left < 100 && "@server_options" !~ /pool-size=16M/;
+  # With a small pool the last batch may have few, and a server that was killed may
+  # have written them: see check_left().
+  die "$n_left pages were left" if $n_left < 100 && !is_small(@server_options);
+  $n_left_in_all += $n_left;
 }
 
-# From where the last start has recovered.
-sub checkpoint {
-  return (read_file($log) =~ /latest found checkpoint is at lsn = (\d+)/)[0];
+# A pool that does not hold all pages that redo changes.
+sub is_small {
+  my (@server_options) = @_;
+  return "@server_options" =~ /pool-size=16M/;
+}
+
+# All that opened early since the last call must have left pages enough to compare.
+sub check_left {
+  die "$n_left_in_all pages were left in all" if $n_left_in_all < $n_least_pages;
+  $n_left_in_all = 0;
+}
+
+# Pages whose redo a checkpoint has passed, and which are not written: their last
+# change is older than the checkpoint, and not in the file. One of the crash itself
+# has passed others.
+sub lacking {
+  my ($expected, $begin, $checkpoint) = @_;
+  my $pages = of_tables(pages('data'));
+  my $lsn = sub { return defined $_[0] ? unpack('Q>', substr($_[0], 16, 8)) : 0; };
+  my $limit = min($checkpoint, $end_of_redo);
+
+  return grep {
+    my $wanted = $lsn->($expected->{$_});
+    $wanted > $begin && $wanted <= $limit && $lsn->($pages->{$_}) < $wanted
+  } keys(%$expected);
 }
 
 # The pages after a server that opened early has been killed some times, has done
 # something each time, and opens early once more, against those of a server that
-# waits. If it does not even start after a checkpoint that came too far, they differ.
+# waits. Where it has done something, a checkpoint must have come, and not passed
+# all. If pages differ so much that their redo cannot be applied, they differ.
 sub compare_early {
-  my ($n_kills, $sql, @server_options) = @_;
+  my ($n_kills, $work, @server_options) = @_;
   my $stock = of_tables(recovered('--innodb-redo-recovery=STOCK'));
   my $n_changed = differences(of_tables(pages('data.crashed')), $stock);
 
   restore();
+  my $begin = file_checkpoint('data');
   foreach my $n (1 .. $n_kills) {
     open_early(@server_options);
-    sql($sql) if $sql;
+    $work->() if $work;
     crash();
+    my $checkpoint = file_checkpoint('data');
+    if ($work) {
+      die 'The checkpoint has not moved' if $checkpoint <= $begin;
+      die 'No page was left when it was killed'
+        if $checkpoint >= $end_of_redo && !is_small(@server_options);
+    }
+    if (lacking($stock, $begin, $checkpoint)) {
+      print("A checkpoint has passed pages that are not written.\n");
+      return;
+    }
   }
   # What is wrong now must be seen, and not be made again.
-  if ($sql) {
-    my $checkpoint = checkpoint();
-    my $success = start('--innodb-force-recovery=3');
-    die 'The checkpoint has not moved' if checkpoint() == $checkpoint;
-    if (!$success) {
+  if ($work) {
+    if (!start('--innodb-force-recovery=3')) {
+      die 'Cannot start' unless read_file($log) =~ /Applying a batch of [1-9]/;
       print("Pages differ.\n");
       return;
     }
@@ -310,6 +380,26 @@ sub compare_early {
   }
 }
 
+# Leave flush lists as they were, in a debug server. That ends when it looks at the
+# lists by itself; if it does not, a checkpoint passes pages that are not written.
+sub check_unsorted {
+  my (@server_options) = @_;
+  my $stock = of_tables(recovered('--innodb-redo-recovery=STOCK'));
+
+  restore();
+  my $begin = file_checkpoint('data');
+  eval { open_early(@server_options, '--debug=d,recovery_flush_skip_sort') };
+  if ($@) {
+    die $@ unless $@ =~ /^Cannot start/;
+  } else {
+    eval { write_some() };
+    crash();
+  }
+  my $is_seen = read_file($log) =~ /Assertion failure: buf0flu\.cc/;
+  print($is_seen || lacking($stock, $begin, file_checkpoint('data'))
+    ? "It is seen.\n" : "It is not seen.\n");
+}
+
 # The rows after a recovery that takes the redo log for full, in a debug server.
 sub check_full_log {
   restore();
@@ -317,6 +407,17 @@ sub check_full_log {
     '--debug=d,recovery_flush_full_log') or die 'Cannot start';
   print(read_file($log) =~ /Redo recovery: wrote \d+ pages with the oldest changes/
     ? 'Some pages were written. ' : 'No page was written. ');
+  print_rows();
+}
+
+# The rows after a recovery that can write none of the pages that a start needs in
+# their files, in a debug server.
+sub check_unwritten {
+  restore();
+  start('--innodb-recovery-flush=BACKGROUND', '--innodb-buffer-pool-size=128M',
+    '--debug=d,recovery_flush_write_nothing') or die 'Cannot start';
+  print(read_file($log) =~ /because a page that the start needs in its file cannot be written/
+    ? 'All pages were written. ' : 'Pages were left. ');
   print_rows();
 }
 
@@ -355,6 +456,69 @@ sub check_buffered {
   print($success && $output =~ /^64000\s+64000\s+test.buffered\s+check\s+status\s+OK\s*$/
     ? "The index is sound.\n" : "The index is damaged.\n");
   crash();
+}
+
+# Leave a prepared transaction whose undo log was written, in part encrypted, and is
+# not in redo any more. Redo alone has the key: the first page of the tablespace was
+# written before there was one, and not since.
+sub make_crash_with_new_key {
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  make_table('prepared', '', 12000);
+  sql('CREATE TABLE large (a INT PRIMARY KEY, b LONGBLOB)');
+  sql('SET GLOBAL innodb_fast_shutdown = 0');
+  stop();
+
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  # Large columns are a lot of redo, and of pages, with little undo.
+  my $lsn = "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_current_lsn'";
+  my ($begin, $end) = sql("XA START 'x'; INSERT INTO large VALUES (0, ''); $lsn;
+      UPDATE prepared SET b = REVERSE(b), d = d + 1; $lsn;
+      INSERT INTO large SELECT d - 1, REPEAT(b, 8000) FROM prepared
+        WHERE a BETWEEN 3 AND 60;
+      XA END 'x'; XA PREPARE 'x'") =~ /(\d+)/g;
+  write_some($begin);
+  # It may have been written before, and changed since.
+  for (my $n = 0; sql('SELECT COUNT(*) FROM information_schema.innodb_buffer_page
+        WHERE space IN (4294967279, 4294967278) AND page_number = 0
+          AND oldest_modification > 0') != 0; ++$n) {
+    die 'First pages are not written' if $n == 100;
+  }
+  sql('SET GLOBAL innodb_idle_flush_pct = 0');
+  my ($without_key) = sql($lsn) =~ /(\d+)/;
+  sql('SET GLOBAL innodb_undo_log_encrypt = ON');
+  write_some($end);
+  crash();
+
+  my $checkpoint = file_checkpoint('data');
+  die "The checkpoint is $checkpoint, and not in $end .. $without_key"
+    if $checkpoint > $without_key;
+  my $n_encrypted = 0;
+  # The transaction is in one of them. The other may have been written later.
+  foreach my $file (glob('data/undo_*')) {
+    open(my $in, '<:raw', $file) or die "Cannot read $file: $!";
+    for (my $n = 0; read($in, my $page, 16384); ++$n) {
+      my ($page_lsn, $type) = unpack('x16 Q> n', $page);
+      last if $n == 0 && $page_lsn > $without_key;
+      ++$n_encrypted if $type == 15;
+    }
+  }
+  die "$n_encrypted pages need a key that is in redo alone" if $n_encrypted < 50;
+  move('data', 'data.crashed');
+}
+
+# Read that undo log.
+sub check_new_key {
+  my (@server_options) = @_;
+  my $n = 12000;
+  my $sum = $n * ($n + 1) / 2;
+  restore();
+  my $is_open = start('--innodb-buffer-pool-size=128M', @server_options);
+  my ($success, $output) = $is_open ? client("XA ROLLBACK 'x';
+      SELECT COUNT(*), SUM(d), SUM(b = SHA2(d, 512)) FROM prepared;
+      CHECK TABLE prepared", '--database=test -N') : (0, '');
+  crash() if $is_open;
+  print($success && $output =~ /^$n\s$sum\s$n\stest.prepared\scheck\sstatus\sOK\s*$/
+    ? "The same rows.\n" : "Not the same.\n");
 }
 
 # Make a table with so many rows.
@@ -433,11 +597,71 @@ sub compare_runs {
   die 'Pages were ' . ($is_evicted ? '' : 'not ') . 'evicted' if $is_evicted xor $is_kept;
 }
 
-# Updates in place are left out, in a debug server.
-sub skip_and_compare {
+# CRC-32C, bit by bit.
+sub checksum {
+  my ($bytes) = @_;
+  my $sum = 0xFFFFFFFF;
+
+  foreach my $byte (unpack('C*', $bytes)) {
+    $sum ^= $byte;
+    $sum = $sum >> 1 ^ ($sum & 1 ? 0x82F63B78 : 0) foreach 1 .. 8;
+  }
+  return $sum ^ 0xFFFFFFFF;
+}
+
+# Make a block of redo unreadable: there is no record of the type 0x7E. Its checksum
+# is right, or redo would end there.
+sub break_redo {
+  my ($lsn) = @_;
+
+  foreach my $name (grep { /#ib_redo\d+$/ } glob('data/#innodb_redo/*')) {
+    open(my $file, '+<:raw', $name) or die "Cannot open $name: $!";
+    read($file, my $header, 16);
+    my $offset = 2048 + $lsn - unpack('x8 Q>', $header);
+    next if $offset < 2048 || $offset >= -s $name;
+    $offset -= $offset % 512;
+    seek($file, $offset, 0);
+    read($file, my $block, 508);
+    $block = substr($block, 0, 12) . "\x7E" x 496;
+    seek($file, $offset, 0);
+    print $file $block . pack('N', checksum($block));
+    close($file) or die "Cannot write $name: $!";
+    return;
+  }
+  die "No file has redo of $lsn";
+}
+
+# A start that finds out that it must not go on, when pages of a batch of redo have
+# stayed, or were left to the page cleaners.
+sub check_refusal {
+  my ($what, @server_options) = @_;
+  restore();
+  if ($what eq 'redo') {
+    break_redo(file_checkpoint('data') + 45 * 1024 * 1024);
+  } else {
+    remove('data/test/compact.ibd');
+  }
+  if (start(@server_options)) {
+    print("The server starts.\n");
+    crash();
+    return;
+  }
+  my $text = read_file($log);
+  die 'Pages neither stayed nor were left'
+    unless (runs())[2] > 0 || $text =~ /[1-9]\d* changed pages are left/;
+  my $reason = $what eq 'redo' ? qr/CORRUPT LOG RECORD FOUND/
+    : qr/Could not find any file associated with the tablespace ID/;
+  # After an assertion or a signal there is no such end.
+  print($text =~ $reason && $text =~ /MySQL Server - end/
+    && $text !~ /Assertion failure|got signal/
+    ? "The server refuses.\n" : "The server does not end well.\n");
+}
+
+# Records are left out or repeated, in a debug server.
+sub compare_with_fault {
+  my ($debug) = @_;
   my $stock = recovered('--innodb-redo-recovery=STOCK');
-  my $other = recovered('--innodb-redo-recovery=PARALLEL',
-    '--debug=d,redo_recovery_skip_record');
+  my $other = recovered('--innodb-redo-recovery=PARALLEL', "--debug=d,$debug");
   print(differences($stock, $other) ? "Pages differ.\n" : "The same pages.\n");
 }
 
