@@ -18,7 +18,7 @@
 #   damage_and_compare();
 #   compare_with_fault($debug);   # of a debug server
 #   compare_early($n_kills, $work, @server_options);  # innodb_recovery_flush
-#   check_left();                 # after some of these
+#   check_left(@server_options);  # after some of these
 #   check_unsorted(@server_options);    # the same, of a debug server
 #   check_full_log();
 #   check_unwritten();
@@ -314,8 +314,11 @@ sub is_small {
 }
 
 # All that opened early since the last call must have left pages enough to compare.
+# In a small pool page cleaners write most of the last batch if redo is applied slowly.
 sub check_left {
-  die "$n_left_in_all pages were left in all" if $n_left_in_all < $n_least_pages;
+  my (@server_options) = @_;
+  my $n_least = is_small(@server_options) ? 100 : $n_least_pages;
+  die "$n_left_in_all pages were left in all" if $n_left_in_all < $n_least;
   $n_left_in_all = 0;
 }
 
