@@ -19,11 +19,13 @@ The scan of the last binary log at start-up, from transaction to transaction. */
 #include "mysql/components/services/log_builtins.h"
 #include "mysqld_error.h"
 #include "sql/binlog/synced_mark.h"
-#include "sql/mysqld.h"    // opt_source_verify_checksum
+#include "sql/mysqld.h"  // opt_source_verify_checksum
+#include "sql/rpl_gtid.h"
 #include "sql/sys_vars.h"  // Sys_var_enum
 
 using mysql::binlog::event::enum_binlog_checksum_alg;
 using mysql::binlog::event::Log_event_footer;
+using mysql::binlog::event::Log_event_type;
 
 static const char *binlog_startup_scan_names[] = {"EVENTS", "TRANSACTIONS",
                                                   nullptr};
@@ -32,7 +34,8 @@ static Sys_var_enum Sys_binlog_startup_scan(
     "binlog_startup_scan",
     "How the last binary log is read when the server starts: EVENTS, each "
     "event; TRANSACTIONS, of large transactions that are known to be on disk "
-    "only the beginning and the end.",
+    "only the beginning and the end, and after a shutdown that has noted the "
+    "GTIDs only the beginning and the end of the file.",
     READ_ONLY GLOBAL_VAR(binlog::Startup_scan::s_mode), CMD_LINE(REQUIRED_ARG),
     binlog_startup_scan_names, DEFAULT(binlog::Startup_scan::EVENTS));
 
@@ -41,9 +44,12 @@ namespace binlog {
 ulong Startup_scan::s_mode = EVENTS;
 ulonglong Startup_scan::s_transactions_skipped = 0;
 ulonglong Startup_scan::s_bytes_skipped = 0;
+ulonglong Startup_scan::s_gtids_noted = 0;
 
 SHOW_VAR g_startup_scan_status[] = {
     {"bytes_skipped", (char *)&Startup_scan::s_bytes_skipped, SHOW_LONGLONG,
+     SHOW_SCOPE_GLOBAL},
+    {"gtids_noted", (char *)&Startup_scan::s_gtids_noted, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"transactions_skipped", (char *)&Startup_scan::s_transactions_skipped,
      SHOW_LONGLONG, SHOW_SCOPE_GLOBAL},
@@ -54,6 +60,8 @@ void Startup_scan::opened(const char *path, bool is_relay_log) {
 }
 
 namespace {
+
+constexpr size_t XID_BYTES = sizeof(uint64_t);
 
 bool has_checksum(enum_binlog_checksum_alg checksum) {
   return checksum == mysql::binlog::event::BINLOG_CHECKSUM_ALG_CRC32;
@@ -79,26 +87,34 @@ bool is_begin(const Log_event &event) {
 }  // namespace
 
 Startup_scan::~Startup_scan() {
-  if (m_transactions == 0) return;
+  if (m_transactions == 0 && !m_is_noted) return;
   char text[160];
-  snprintf(text, sizeof(text),
-           "Binary log scan at start-up: %llu bytes in the middle of %llu "
-           "transactions were not read.",
-           m_bytes, m_transactions);
+  if (m_is_noted) {
+    snprintf(text, sizeof(text),
+             "Binary log scan at start-up: the GTIDs were noted at shutdown; "
+             "%llu bytes were not read.",
+             m_bytes);
+  } else {
+    snprintf(text, sizeof(text),
+             "Binary log scan at start-up: %llu bytes in the middle of %llu "
+             "transactions were not read.",
+             m_bytes, m_transactions);
+  }
   LogErr(INFORMATION_LEVEL, ER_LOG_PRINTF_MSG, text);
 }
 
-size_t Startup_scan::xid_event_bytes(enum_binlog_checksum_alg checksum) {
-  return LOG_EVENT_MINIMAL_HEADER_LEN + sizeof(uint64_t) +
+size_t Startup_scan::event_bytes(Log_event_type type,
+                                 enum_binlog_checksum_alg checksum) {
+  return LOG_EVENT_MINIMAL_HEADER_LEN +
+         (type == mysql::binlog::event::XID_EVENT ? XID_BYTES : 0) +
          (has_checksum(checksum) ? BINLOG_CHECKSUM_LEN : 0);
 }
 
-bool Startup_scan::is_xid_event(unsigned char *event,
-                                enum_binlog_checksum_alg checksum,
-                                my_off_t end) {
-  const size_t n_bytes = xid_event_bytes(checksum);
+bool Startup_scan::is_event(unsigned char *event, Log_event_type type,
+                            enum_binlog_checksum_alg checksum, my_off_t end) {
+  const size_t n_bytes = event_bytes(type, checksum);
   /* The position has four bytes, of a larger one the last four. */
-  return event[EVENT_TYPE_OFFSET] == mysql::binlog::event::XID_EVENT &&
+  return event[EVENT_TYPE_OFFSET] == type &&
          uint4korr(event + EVENT_LEN_OFFSET) == n_bytes &&
          uint4korr(event + LOG_POS_OFFSET) == static_cast<uint32_t>(end) &&
          (!has_checksum(checksum) ||
@@ -130,6 +146,15 @@ void Startup_scan::after_event(Binlog_file_reader &reader,
   m_end = 0;
 
   switch (event.get_type_code()) {
+    case mysql::binlog::event::FORMAT_DESCRIPTION_EVENT:
+      m_is_closed = !(event.common_header->flags & LOG_EVENT_BINLOG_IN_USE_F);
+      break;
+    case mysql::binlog::event::PREVIOUS_GTIDS_LOG_EVENT:
+      if (m_gtids != nullptr && m_is_closed && has_checksum(checksum) &&
+          is_intact(event, checksum)) {
+        take_noted_gtids(reader);
+      }
+      break;
     case mysql::binlog::event::GTID_LOG_EVENT:
     case mysql::binlog::event::GTID_TAGGED_LOG_EVENT:
     case mysql::binlog::event::ANONYMOUS_GTID_LOG_EVENT: {
@@ -149,26 +174,62 @@ void Startup_scan::after_event(Binlog_file_reader &reader,
   }
 }
 
-void Startup_scan::skip_to_xid(Binlog_file_reader &reader, my_off_t end) {
+my_off_t Startup_scan::move_to(Binlog_file_reader &reader, Log_event_type type,
+                               my_off_t end) {
   const auto checksum =
       reader.format_description_event().footer()->checksum_alg;
-  const size_t n_bytes = xid_event_bytes(checksum);
+  const size_t n_bytes = event_bytes(type, checksum);
   const my_off_t here = reader.position();
-  if (end < here + n_bytes + MIN_SKIP_BYTES) return;
+  if (end < here + n_bytes) return 0;
 
-  unsigned char event[LOG_EVENT_MINIMAL_HEADER_LEN + sizeof(uint64_t) +
-                      BINLOG_CHECKSUM_LEN];
-  const my_off_t xid = end - n_bytes;
+  unsigned char
+      event[LOG_EVENT_MINIMAL_HEADER_LEN + XID_BYTES + BINLOG_CHECKSUM_LEN];
+  const my_off_t there = end - n_bytes;
   const bool found =
-      !reader.seek(xid) &&
+      !reader.seek(there) &&
       reader.ifile()->read(event, n_bytes) == static_cast<ssize_t>(n_bytes) &&
-      is_xid_event(event, checksum, end);
-  if (reader.seek(found ? xid : here) || !found) return;
+      is_event(event, type, checksum, end);
+  return reader.seek(found ? there : here) || !found ? 0 : there - here;
+}
 
+void Startup_scan::skip_to_xid(Binlog_file_reader &reader, my_off_t end) {
+  if (end < reader.position() + MIN_SKIP_BYTES) return;
+  const auto n_bytes = move_to(reader, mysql::binlog::event::XID_EVENT, end);
+  if (n_bytes == 0) return;
   ++m_transactions;
-  m_bytes += xid - here;
+  m_bytes += n_bytes;
   ++s_transactions_skipped;
-  s_bytes_skipped += xid - here;
+  s_bytes_skipped += n_bytes;
+}
+
+void Startup_scan::take_noted_gtids(Binlog_file_reader &reader) {
+  if (m_limit == NOT_KNOWN) m_limit = find_limit(reader);
+  const my_off_t length = reader.ifile()->length();
+  if (m_limit != length) return;
+  const std::string &path = reader.ifile()->file_name();
+  const auto encoded = g_synced_mark.known_gtids(path);
+  if (!encoded) return;
+
+  Gtid_set noted{m_gtids->get_tsid_map()};
+  if (noted.add_gtid_encoding(
+          reinterpret_cast<const unsigned char *>(encoded->data()),
+          encoded->size()) != RETURN_STATUS_OK ||
+      !m_gtids->is_subset(&noted)) {
+    return;
+  }
+  const my_off_t here = reader.position();
+  const auto n_bytes =
+      move_to(reader, mysql::binlog::event::STOP_EVENT, length);
+  if (n_bytes == 0) return;
+  if (m_gtids->add_gtid_set(&noted) != RETURN_STATUS_OK) {
+    /* What could not be added may be found. */
+    (void)reader.seek(here);
+    return;
+  }
+  m_is_noted = true;
+  m_bytes += n_bytes;
+  ++s_gtids_noted;
+  s_bytes_skipped += n_bytes;
 }
 
 }  // namespace binlog

@@ -33,6 +33,8 @@ Synced_mark g_synced_mark;
 namespace {
 
 constexpr unsigned char MAGIC[] = {'M', 'Y', 'B', 'L', 'S', 'Y', 'N', '1'};
+constexpr unsigned char GTIDS_MAGIC[] = {'M', 'Y', 'B', 'L',
+                                         'G', 'T', 'I', '1'};
 
 /** Longest first event that is looked at; a format description event has some
 hundred bytes. */
@@ -63,7 +65,8 @@ there */
 bool is_note(int fd, uint64_t n_bytes) {
   unsigned char magic[sizeof(MAGIC)];
   const auto n_there = std::min<uint64_t>(n_bytes, sizeof(magic));
-  return n_bytes <= Synced_note::BYTES && read_at(fd, 0, magic, n_there) &&
+  return n_bytes <= Closed_note::MAX_FILE_BYTES &&
+         read_at(fd, 0, magic, n_there) &&
          std::equal(magic, magic + n_there, MAGIC, [](auto found, auto right) {
            return found == right || found == 0;
          });
@@ -86,22 +89,62 @@ int open_note(const std::string &path, int flags) {
   return -1;
 }
 
-/** @return what an open file says, nothing if it is torn */
-std::optional<Synced_note> read_note(int fd) {
+/** @return all that stands in the open file with the note, empty if it cannot
+be read */
+std::string read_note(int fd) {
+  struct stat status;
+  if (::fstat(fd, &status) != 0 ||
+      static_cast<uint64_t>(status.st_size) > Closed_note::MAX_FILE_BYTES) {
+    return {};
+  }
+  std::string content(status.st_size, '\0');
+  return read_at(fd, 0, reinterpret_cast<unsigned char *>(content.data()),
+                 content.size())
+             ? content
+             : std::string{};
+}
+
+/** @return what stands in the file with the note about a binary log */
+std::string read_note(const std::string &path) {
+  const int fd = open_note(Synced_mark::path_of(path), O_RDONLY);
+  if (fd < 0) return {};
+  const auto content = read_note(fd);
+  ::close(fd);
+  return content;
+}
+
+/** @return the first part of a note */
+std::optional<Synced_note> decode_synced(const std::string &content) {
+  if (content.size() < Synced_note::BYTES) return std::nullopt;
   Synced_note::Bytes bytes;
-  return read_at(fd, 0, bytes.data(), bytes.size()) ? Synced_note::decode(bytes)
-                                                    : std::nullopt;
+  std::copy_n(content.begin(), bytes.size(), bytes.begin());
+  return Synced_note::decode(bytes);
 }
 
 /** @return what a note says of a binary log, 0 if it is about another one */
-uint64_t bytes_by(const std::optional<Synced_note> &note,
-                  const std::string &path) {
+uint64_t bytes_by(const std::string &content, const std::string &path) {
+  const auto note = decode_synced(content);
   if (!note) return 0;
   const int log_fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (log_fd < 0) return 0;
   const auto about = Synced_note::about(log_fd, path);
   ::close(log_fd);
   return about && about->same_file(*note) ? note->m_synced_bytes : 0;
+}
+
+/** @return the GTIDs that a note says are in a binary log, nothing if it does
+not, or is about another one or another state of it */
+std::optional<std::string> gtids_by(const std::string &content,
+                                    const std::string &path) {
+  const auto note = Closed_note::decode(content);
+  const auto n_bytes = note ? bytes_by(content, path) : 0;
+  if (n_bytes == 0) return std::nullopt;
+  const int log_fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (log_fd < 0) return std::nullopt;
+  const auto about = Closed_note::about(log_fd, n_bytes);
+  ::close(log_fd);
+  if (!about || !about->same_state(*note)) return std::nullopt;
+  return note->m_gtids;
 }
 
 }  // namespace
@@ -165,6 +208,60 @@ std::optional<Synced_note> Synced_note::about(int fd, const std::string &path) {
   return note;
 }
 
+std::string Closed_note::encode(const Synced_note &synced) const {
+  const auto first = synced.encode();
+  std::string content(first.begin(), first.end());
+  unsigned char head[HEAD_BYTES];
+  memcpy(head, GTIDS_MAGIC, sizeof(GTIDS_MAGIC));
+  int8store(head + 8, m_mtime_nsec);
+  int4store(head + 16, m_tail_crc);
+  int4store(head + 20, static_cast<uint32_t>(m_gtids.size()));
+  content.append(head, head + sizeof(head)).append(m_gtids);
+  unsigned char crc[CRC_BYTES];
+  int4store(crc, crc_of(content.data(), content.size()));
+  return content.append(crc, crc + sizeof(crc));
+}
+
+std::optional<Closed_note> Closed_note::decode(const std::string &content) {
+  constexpr size_t other_bytes = Synced_note::BYTES + HEAD_BYTES + CRC_BYTES;
+  if (content.size() < other_bytes || content.size() > MAX_FILE_BYTES) {
+    return std::nullopt;
+  }
+  const auto *bytes = reinterpret_cast<const unsigned char *>(content.data());
+  const auto *head = bytes + Synced_note::BYTES;
+  const size_t crc_at = content.size() - CRC_BYTES;
+  if (memcmp(head, GTIDS_MAGIC, sizeof(GTIDS_MAGIC)) != 0 ||
+      uint4korr(head + 20) != content.size() - other_bytes ||
+      uint4korr(bytes + crc_at) != crc_of(bytes, crc_at)) {
+    return std::nullopt;
+  }
+  Closed_note note;
+  note.m_mtime_nsec = uint8korr(head + 8);
+  note.m_tail_crc = uint4korr(head + 16);
+  note.m_gtids = content.substr(Synced_note::BYTES + HEAD_BYTES,
+                                content.size() - other_bytes);
+  return note;
+}
+
+bool Closed_note::same_state(const Closed_note &other) const {
+  return m_mtime_nsec == other.m_mtime_nsec && m_tail_crc == other.m_tail_crc;
+}
+
+std::optional<Closed_note> Closed_note::about(int fd, uint64_t n_bytes) {
+  struct stat status;
+  unsigned char tail[TAIL_BYTES];
+  if (n_bytes < TAIL_BYTES || ::fstat(fd, &status) != 0 ||
+      static_cast<uint64_t>(status.st_size) != n_bytes ||
+      !read_at(fd, n_bytes - TAIL_BYTES, tail, TAIL_BYTES)) {
+    return std::nullopt;
+  }
+  Closed_note note;
+  note.m_mtime_nsec = status.st_mtim.tv_sec * uint64_t{1000000000} +
+                      static_cast<uint64_t>(status.st_mtim.tv_nsec);
+  note.m_tail_crc = crc_of(tail, sizeof(tail));
+  return note;
+}
+
 std::string Synced_mark::path_of(const std::string &path) {
   const size_t dot = path.rfind('.');
   const size_t slash = path.rfind('/');
@@ -181,17 +278,16 @@ void Synced_mark::close_files() {
   m_log_fd = m_note_fd = -1;
 }
 
-bool Synced_mark::write() {
-  const auto bytes = m_note.encode();
-  return ::pwrite(m_note_fd, bytes.data(), bytes.size(), 0) ==
-         static_cast<ssize_t>(bytes.size());
+bool Synced_mark::write(const std::string &content) {
+  return ::pwrite(m_note_fd, content.data(), content.size(), 0) ==
+         static_cast<ssize_t>(content.size());
 }
 
 void Synced_mark::begin(const std::string &path) {
   const std::lock_guard guard{m_mutex};
   close_files();
   ++m_file;
-  m_former.reset();
+  m_former.clear();
   m_log_fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (m_log_fd < 0) return;
   const auto note = Synced_note::about(m_log_fd, path);
@@ -201,16 +297,17 @@ void Synced_mark::begin(const std::string &path) {
   }
   m_note = *note;
   m_note_fd = open_note(path_of(path), O_RDWR | O_CREAT);
-  m_former = m_note_fd < 0 ? std::nullopt : read_note(m_note_fd);
-  if (m_former && m_former->same_file(m_note)) m_former.reset();
+  if (m_note_fd >= 0) m_former = read_note(m_note_fd);
+  const auto former = decode_synced(m_former);
+  if (former && former->same_file(m_note)) m_former.clear();
   /* One that is empty already need not be so on disk. */
   if (m_note_fd < 0 || ::ftruncate(m_note_fd, 0) != 0 ||
       ::fsync(m_note_fd) != 0) {
     close_files();
     const std::string text =
         "The file " + path_of(path) +
-        " cannot be written. A start after a crash will read the whole last "
-        "binary log, whatever binlog_startup_scan is.";
+        " cannot be written. The next start will read the whole last binary "
+        "log, whatever binlog_startup_scan is.";
     LogErr(WARNING_LEVEL, ER_LOG_PRINTF_MSG, text.c_str());
   }
 }
@@ -253,35 +350,47 @@ void Synced_mark::Sync::succeeded() {
   const std::lock_guard guard{mark.m_mutex};
   if (!end() || m_bytes < mark.m_note.m_synced_bytes + STEP_BYTES) return;
   mark.m_note.m_synced_bytes = m_bytes;
+  const auto bytes = mark.m_note.encode();
   /* The disk may be full. An older note, or a torn one, is as good. */
-  if (!mark.write()) mark.close_files();
+  if (!mark.write({bytes.begin(), bytes.end()})) mark.close_files();
 }
 
-void Synced_mark::Sync::closed() {
+void Synced_mark::Sync::closed(const std::optional<std::string> &gtids) {
   if (m_mark == nullptr) return;
   Synced_mark &mark = *m_mark;
   const std::lock_guard guard{mark.m_mutex};
   struct stat status;
   if (end() && ::fstat(mark.m_log_fd, &status) == 0) {
     mark.m_note.m_synced_bytes = status.st_size;
-    (void)mark.write();
+    auto closed = gtids ? Closed_note::about(mark.m_log_fd, status.st_size)
+                        : std::nullopt;
+    if (closed) {
+      closed->m_gtids = *gtids;
+      if (mark.write(closed->encode(mark.m_note)))
+        (void)::fsync(mark.m_note_fd);
+    } else {
+      const auto bytes = mark.m_note.encode();
+      (void)mark.write({bytes.begin(), bytes.end()});
+    }
   }
   ++mark.m_file;
   mark.close_files();
 }
 
 uint64_t Synced_mark::synced_bytes(const std::string &path) {
-  const int note_fd = open_note(path_of(path), O_RDONLY);
-  if (note_fd < 0) return 0;
-  const auto note = read_note(note_fd);
-  ::close(note_fd);
-  return bytes_by(note, path);
+  return bytes_by(read_note(path), path);
 }
 
 uint64_t Synced_mark::known_bytes(const std::string &path) {
   const auto n_bytes = synced_bytes(path);
   const std::lock_guard guard{m_mutex};
   return n_bytes > 0 ? n_bytes : bytes_by(m_former, path);
+}
+
+std::optional<std::string> Synced_mark::known_gtids(const std::string &path) {
+  auto gtids = gtids_by(read_note(path), path);
+  const std::lock_guard guard{m_mutex};
+  return gtids ? gtids : gtids_by(m_former, path);
 }
 
 }  // namespace binlog

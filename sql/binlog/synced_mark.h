@@ -35,7 +35,22 @@ synced. That a file is marked as closed does not say so: the mark, and what was
 not synced before, are synced together. When a sync fails, no more is noted
 about the file: the kernel reports an error once, to one of those that sync, and
 the next sync succeeds without the pages. When the next file is begun, the note
-is removed. */
+is removed.
+
+A server that shuts down adds the GTIDs that a start would find in the file, see
+logged_gtids.h. Then the note is longer, and is synced:
+
+  offset  size
+      40     8  magic, "MYBLGTI1"
+      48     8  time of the last change of the binary log, in nanoseconds
+      56     4  CRC-32 of its last Closed_note::TAIL_BYTES bytes
+      60     4  size n of the set in bytes, at most Logged_gtids::MAX_BYTES
+      64     n  the set, encoded as in a Previous_gtids event
+    64+n     4  CRC-32 of the bytes before, from offset 0
+
+The set counts if the whole binary log is noted as synced and has still that
+size, time and end. So nobody has written to it since, be it a server or a copy
+that was put in its place. */
 
 #ifndef BINLOG_SYNCED_MARK_H
 #define BINLOG_SYNCED_MARK_H
@@ -45,6 +60,8 @@ is removed. */
 #include <mutex>
 #include <optional>
 #include <string>
+
+#include "sql/binlog/logged_gtids.h"
 
 namespace binlog {
 
@@ -74,6 +91,41 @@ struct Synced_note {
   @return a note about it that says 0 bytes; nothing if the file is encrypted,
           has no whole first event, or cannot be read */
   static std::optional<Synced_note> about(int fd, const std::string &path);
+};
+
+/** What a server notes in addition when it has closed its last file. */
+struct Closed_note {
+  static constexpr size_t HEAD_BYTES = 24;
+  static constexpr size_t CRC_BYTES = 4;
+  /** Longest file with a note. */
+  static constexpr size_t MAX_FILE_BYTES =
+      Synced_note::BYTES + HEAD_BYTES + Logged_gtids::MAX_BYTES + CRC_BYTES;
+  /** A Stop event with checksum. */
+  static constexpr size_t TAIL_BYTES = 23;
+
+  uint64_t m_mtime_nsec{};
+  uint32_t m_tail_crc{};
+  /** The set, encoded. */
+  std::string m_gtids;
+
+  /** @param[in] synced  the note that it is added to
+  @return what stands in the file, both notes */
+  std::string encode(const Synced_note &synced) const;
+
+  /** @param[in] content  what stands in the file
+  @return the note, or nothing if it is none or damaged */
+  static std::optional<Closed_note> decode(const std::string &content);
+
+  /** @param[in] other  another note
+  @return true if both are about the same state of a file */
+  bool same_state(const Closed_note &other) const;
+
+  /** Describe a binary log.
+  @param[in] fd       the open file
+  @param[in] n_bytes  size that it has to have
+  @return a note without GTIDs; nothing if it has another size, is short, or
+          cannot be read */
+  static std::optional<Closed_note> about(int fd, uint64_t n_bytes);
 };
 
 /** Keeps the note about the binary log that is being written. Thread-safe. */
@@ -115,8 +167,10 @@ class Synced_mark {
     void succeeded();
 
     /** There was no error, nobody has written to the file since, and nobody
-    will: all of it is synced. */
-    void closed();
+    will: all of it is synced.
+    @param[in] gtids  if the server ends: what a start will find in the file,
+                      encoded, if that is known */
+    void closed(const std::optional<std::string> &gtids = std::nullopt);
 
    private:
     /** The sync has ended; to be called with the mutex of the mark.
@@ -149,6 +203,12 @@ class Synced_mark {
   @return the note about the file; nullptr if none is kept */
   static Synced_mark *of(bool is_relay_log);
 
+  /** GTIDs that were noted when the server ended that wrote a binary log, also
+  by the note that the last begin() has removed.
+  @param[in] path  a binary log, which is closed
+  @return the set, encoded; nothing if it is not known */
+  std::optional<std::string> known_gtids(const std::string &path);
+
   /** @param[in] path  a binary log
   @return path of the file with the note */
   static std::string path_of(const std::string &path);
@@ -157,8 +217,9 @@ class Synced_mark {
   void close_files();
 
   /** Write the note.
+  @param[in] content  what is to stand in the file
   @return false if that has failed; then it is as it was, torn, or absent */
-  bool write();
+  bool write(const std::string &content);
 
   std::mutex m_mutex;
   int m_log_fd{-1};
@@ -170,8 +231,9 @@ class Synced_mark {
   the new file already. */
   uint64_t m_n_under_way{};
   Synced_note m_note;
-  /** What was noted before the last begin(), of another file. */
-  std::optional<Synced_note> m_former;
+  /** What the file with the note held before the last begin(), if that was
+  about another binary log. */
+  std::string m_former;
 };
 
 /** The note about the server's own binary log. */

@@ -15,17 +15,21 @@ what counts as the end of a transaction, and the note about what is synced. */
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "my_byteorder.h"
+#include "sql/binlog/logged_gtids.h"
 #include "sql/binlog/startup_scan.h"
 #include "sql/binlog/synced_mark.h"
+#include "sql/rpl_gtid.h"
 
 namespace binlog_startup_scan_unittest {
 namespace {
@@ -55,16 +59,20 @@ extern "C" int fsync(int fd) {
 
 namespace binlog_startup_scan_unittest {
 
+using binlog::Closed_note;
+using binlog::Logged_gtids;
 using binlog::Startup_scan;
 using binlog::Synced_mark;
 using binlog::Synced_note;
 using mysql::binlog::event::BINLOG_CHECKSUM_ALG_CRC32;
 using mysql::binlog::event::BINLOG_CHECKSUM_ALG_OFF;
 using mysql::binlog::event::enum_binlog_checksum_alg;
+using mysql::binlog::event::STOP_EVENT;
+using mysql::binlog::event::XID_EVENT;
 using Bytes = std::vector<unsigned char>;
 
 Bytes xid_event(enum_binlog_checksum_alg checksum, uint64_t end) {
-  const size_t n_bytes = Startup_scan::xid_event_bytes(checksum);
+  const size_t n_bytes = Startup_scan::event_bytes(XID_EVENT, checksum);
   Bytes event(n_bytes);
   int4store(event.data(), 1767225600);
   event[EVENT_TYPE_OFFSET] = mysql::binlog::event::XID_EVENT;
@@ -85,13 +93,16 @@ TEST(BinlogStartupScan, XidEvent) {
     for (const uint64_t end : {31ULL, 1000000ULL, (5ULL << 32) + 17}) {
       Bytes event = xid_event(checksum, end);
       const Bytes before = event;
-      EXPECT_TRUE(Startup_scan::is_xid_event(event.data(), checksum, end));
+      EXPECT_TRUE(
+          Startup_scan::is_event(event.data(), XID_EVENT, checksum, end));
       EXPECT_EQ(before, event);
-      EXPECT_FALSE(Startup_scan::is_xid_event(event.data(), checksum, end + 1));
+      EXPECT_FALSE(
+          Startup_scan::is_event(event.data(), XID_EVENT, checksum, end + 1));
     }
   }
-  EXPECT_EQ(31u, Startup_scan::xid_event_bytes(BINLOG_CHECKSUM_ALG_CRC32));
-  EXPECT_EQ(27u, Startup_scan::xid_event_bytes(BINLOG_CHECKSUM_ALG_OFF));
+  EXPECT_EQ(31u,
+            Startup_scan::event_bytes(XID_EVENT, BINLOG_CHECKSUM_ALG_CRC32));
+  EXPECT_EQ(27u, Startup_scan::event_bytes(XID_EVENT, BINLOG_CHECKSUM_ALG_OFF));
 }
 
 TEST(BinlogStartupScan, DamagedXidEvent) {
@@ -99,8 +110,8 @@ TEST(BinlogStartupScan, DamagedXidEvent) {
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     Bytes event = good;
     event[bit / 8] ^= 1 << (bit % 8);
-    EXPECT_FALSE(Startup_scan::is_xid_event(event.data(),
-                                            BINLOG_CHECKSUM_ALG_CRC32, 100000))
+    EXPECT_FALSE(Startup_scan::is_event(event.data(), XID_EVENT,
+                                        BINLOG_CHECKSUM_ALG_CRC32, 100000))
         << "bit " << bit;
   }
   /* Without checksums, what says that it is an event that ends here. */
@@ -109,12 +120,34 @@ TEST(BinlogStartupScan, DamagedXidEvent) {
        {EVENT_TYPE_OFFSET, EVENT_LEN_OFFSET, LOG_POS_OFFSET}) {
     Bytes event = bare;
     event[at] ^= 1;
-    EXPECT_FALSE(Startup_scan::is_xid_event(event.data(),
-                                            BINLOG_CHECKSUM_ALG_OFF, 100000));
+    EXPECT_FALSE(Startup_scan::is_event(event.data(), XID_EVENT,
+                                        BINLOG_CHECKSUM_ALG_OFF, 100000));
   }
   Bytes zeros(31);
-  EXPECT_FALSE(
-      Startup_scan::is_xid_event(zeros.data(), BINLOG_CHECKSUM_ALG_CRC32, 0));
+  EXPECT_FALSE(Startup_scan::is_event(zeros.data(), XID_EVENT,
+                                      BINLOG_CHECKSUM_ALG_CRC32, 0));
+}
+
+TEST(BinlogStartupScan, StopEvent) {
+  for (const auto checksum :
+       {BINLOG_CHECKSUM_ALG_CRC32, BINLOG_CHECKSUM_ALG_OFF}) {
+    const size_t n_bytes = Startup_scan::event_bytes(STOP_EVENT, checksum);
+    EXPECT_EQ(checksum == BINLOG_CHECKSUM_ALG_CRC32 ? 23u : 19u, n_bytes);
+    Bytes event(n_bytes);
+    event[EVENT_TYPE_OFFSET] = STOP_EVENT;
+    int4store(event.data() + EVENT_LEN_OFFSET, n_bytes);
+    int4store(event.data() + LOG_POS_OFFSET, 5000);
+    if (n_bytes == 23) {
+      int4store(event.data() + 19,
+                mysql::binlog::event::checksum_crc32(0, event.data(), 19));
+    }
+    EXPECT_TRUE(
+        Startup_scan::is_event(event.data(), STOP_EVENT, checksum, 5000));
+    EXPECT_FALSE(
+        Startup_scan::is_event(event.data(), STOP_EVENT, checksum, 5001));
+    EXPECT_FALSE(
+        Startup_scan::is_event(event.data(), XID_EVENT, checksum, 5000));
+  }
 }
 
 TEST(BinlogSyncedNote, Format) {
@@ -141,6 +174,142 @@ TEST(BinlogSyncedNote, Format) {
     EXPECT_FALSE(Synced_note::decode(damaged)) << "byte " << i;
   }
   EXPECT_FALSE(Synced_note::decode(Synced_note::Bytes{}));
+}
+
+TEST(BinlogClosedNote, Format) {
+  Synced_note synced;
+  synced.m_inode = 7;
+  synced.m_synced_bytes = 4711;
+  Closed_note note;
+  note.m_mtime_nsec = 0x1122334455667788;
+  note.m_tail_crc = 0xdeadbeef;
+  for (const size_t n_bytes : {size_t{0}, size_t{8}, Logged_gtids::MAX_BYTES}) {
+    note.m_gtids.assign(n_bytes, 'g');
+    const std::string content = note.encode(synced);
+    ASSERT_EQ(68 + n_bytes, content.size());
+    const auto first = synced.encode();
+    EXPECT_EQ(0, memcmp(content.data(), first.data(), first.size()));
+    EXPECT_EQ("MYBLGTI1", content.substr(40, 8));
+    EXPECT_EQ('\x88', content[48]);
+    EXPECT_EQ('\xef', content[56]);
+    const auto read = Closed_note::decode(content);
+    ASSERT_TRUE(read);
+    EXPECT_TRUE(read->same_state(note));
+    EXPECT_EQ(note.m_gtids, read->m_gtids);
+    EXPECT_FALSE(Closed_note::decode(content + '\0'));
+  }
+  note.m_gtids.push_back('g');
+  EXPECT_FALSE(Closed_note::decode(note.encode(synced))) << "too large";
+
+  note.m_gtids = "a set of GTIDs";
+  const std::string good = note.encode(synced);
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string damaged = good;
+    damaged[i] ^= 0x40;
+    EXPECT_FALSE(Closed_note::decode(damaged)) << "byte " << i;
+    EXPECT_FALSE(Closed_note::decode(good.substr(0, i))) << i << " bytes";
+    std::string holed = good;
+    std::fill(holed.begin() + i, holed.end(), '\0');
+    EXPECT_FALSE(Closed_note::decode(holed)) << "zeros from " << i;
+  }
+}
+
+/** The set is what the events say, not more and not less. */
+class BinlogLoggedGtidsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Startup_scan::s_mode = Startup_scan::TRANSACTIONS;
+    std::swap(global_tsid_lock, m_lock);
+    std::swap(global_tsid_map, m_map);
+    global_tsid_lock = new Checkable_rwlock;
+    global_tsid_map = new Tsid_map{global_tsid_lock};
+  }
+  void TearDown() override {
+    Startup_scan::s_mode = Startup_scan::EVENTS;
+    delete global_tsid_map;
+    delete global_tsid_lock;
+    std::swap(global_tsid_lock, m_lock);
+    std::swap(global_tsid_map, m_map);
+  }
+
+  /** @return the encoded set that a text says */
+  static std::string encoded(const std::string &text) {
+    Tsid_map map{nullptr};
+    Gtid_set set{&map};
+    EXPECT_EQ(RETURN_STATUS_OK, set.add_gtid_text(text.c_str()));
+    std::string bytes(set.get_encoded_length(), '\0');
+    set.encode(reinterpret_cast<unsigned char *>(bytes.data()));
+    return bytes;
+  }
+
+  void begin(const std::string &text) {
+    global_tsid_lock->wrlock();
+    Gtid_set set{global_tsid_map, global_tsid_lock};
+    EXPECT_EQ(RETURN_STATUS_OK, set.add_gtid_text(text.c_str()));
+    const Previous_gtids_log_event event{&set};
+    global_tsid_lock->unlock();
+    m_gtids.written(event);
+  }
+
+  void write(const std::string &uuid_and_tag, rpl_gno gno) {
+    mysql::gtid::Tsid tsid;
+    ASSERT_NE(0u, tsid.from_cstring(uuid_and_tag.c_str()));
+    Gtid_specification spec;
+    global_tsid_lock->wrlock();
+    spec.set(global_tsid_map->add_tsid(tsid), gno);
+    global_tsid_lock->unlock();
+    m_gtids.written(
+        Gtid_log_event{1, true, 0, 1, false, 0, 0, spec, 90700, 90700});
+  }
+
+  Checkable_rwlock *m_lock{nullptr};
+  Tsid_map *m_map{nullptr};
+  Logged_gtids m_gtids;
+  const std::string A = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002";
+  const std::string B = "4b7a1c52-9d3e-11f0-8e6b-0242ac120003";
+};
+
+TEST_F(BinlogLoggedGtidsTest, FollowsTheEvents) {
+  write(A, 1);
+  EXPECT_FALSE(m_gtids.encode()) << "the file has no Previous_gtids event";
+
+  begin("");
+  EXPECT_EQ(encoded(""), m_gtids.encode());
+  write(A, 1);
+  write(A, 2);
+  write(B, 7);
+  write(A, 9);
+  write(A + ":tag", 3);
+  EXPECT_EQ(encoded(A + ":1-2:9:tag:3," + B + ":7"), m_gtids.encode());
+  write(A, 2);
+  EXPECT_EQ(encoded(A + ":1-2:9:tag:3," + B + ":7"), m_gtids.encode());
+
+  begin(B + ":1-5");
+  EXPECT_EQ(encoded(B + ":1-5"), m_gtids.encode()) << "another file";
+  write(B, 6);
+  EXPECT_EQ(encoded(B + ":1-6"), m_gtids.encode());
+  m_gtids.forget();
+  EXPECT_FALSE(m_gtids.encode());
+  write(B, 7);
+  EXPECT_FALSE(m_gtids.encode());
+
+  Startup_scan::s_mode = Startup_scan::EVENTS;
+  begin("");
+  EXPECT_FALSE(m_gtids.encode()) << "not asked for";
+}
+
+TEST_F(BinlogLoggedGtidsTest, TooLarge) {
+  begin("");
+  const auto n_fit = (Logged_gtids::MAX_BYTES - 8 - 24) / 16;
+  for (size_t i = 0; i < n_fit; ++i) write(A, 1 + 2 * i);
+  ASSERT_TRUE(m_gtids.encode());
+  EXPECT_EQ(Logged_gtids::MAX_BYTES, m_gtids.encode()->size());
+  write(A, 1 + 2 * n_fit);
+  EXPECT_FALSE(m_gtids.encode());
+  /* It is given up when that is looked at, and does not come back. */
+  for (size_t i = 0; i < Logged_gtids::CHECK_EVERY; ++i) write(B, 1 + i);
+  for (size_t i = 0; i <= n_fit; ++i) write(A, 2 + 2 * i);
+  EXPECT_FALSE(m_gtids.encode());
 }
 
 TEST(BinlogSyncedNote, SameFile) {
@@ -397,8 +566,8 @@ TEST_F(BinlogSyncedMarkTest, NotANote) {
       "somebody's",
       "MYBLSYN2",
       "MYBLSYN",
-      std::string("MYBLSYN1") + std::string(33, '\0'),
-      std::string(41, '\0')};
+      std::string("MYBLSYN1") + std::string(Closed_note::MAX_FILE_BYTES, '\0'),
+      std::string(Closed_note::MAX_FILE_BYTES + 1, '\0')};
   for (const std::string &text : texts) {
     std::ofstream(note) << text;
     const bool is_torn = text == "MYBLSYN";
@@ -469,6 +638,109 @@ TEST_F(BinlogSyncedMarkTest, AnotherFileOfTheName) {
   ASSERT_EQ(STEP, Synced_mark::synced_bytes(m_log));
   std::filesystem::rename(m_log, m_folder + "/binlog.000008");
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_folder + "/binlog.000008"));
+}
+
+TEST_F(BinlogSyncedMarkTest, GtidsOfAClosedFile) {
+  const std::string set = "a set";
+  const std::string note = Synced_mark::path_of(m_log);
+  const auto close_with_gtids = [&] {
+    make_log(1000);
+    Synced_mark mark;
+    mark.begin(m_log);
+    set_length(STEP + 1);
+    /* The clock of the file system is coarse. */
+    std::filesystem::last_write_time(
+        m_log,
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    s_synced_sizes.clear();
+    s_watched = note;
+    Synced_mark::Sync{&mark}.closed(set);
+    s_watched.clear();
+  };
+  const auto known = [&] { return Synced_mark{}.known_gtids(m_log); };
+
+  close_with_gtids();
+  EXPECT_EQ((std::vector<off_t>{static_cast<off_t>(68 + set.size())}),
+            s_synced_sizes)
+      << "durable";
+  EXPECT_EQ(STEP + 1, Synced_mark::synced_bytes(m_log));
+  EXPECT_EQ(set, known());
+
+  /* The next server moves it into memory; the one after that has lost it. */
+  const std::string closed = m_log;
+  m_log = m_folder + "/binlog.000008";
+  make_log(1001);
+  {
+    Synced_mark mark;
+    mark.begin(m_log);
+    EXPECT_EQ(0u, std::filesystem::file_size(note));
+    EXPECT_EQ(set, mark.known_gtids(closed));
+    EXPECT_FALSE(mark.known_gtids(m_log));
+    mark.begin(m_log);
+    EXPECT_FALSE(mark.known_gtids(closed));
+  }
+  m_log = closed;
+  EXPECT_FALSE(known());
+
+  /* Whatever is done to the file. */
+  close_with_gtids();
+  set_length(STEP + 2);
+  EXPECT_FALSE(known()) << "larger";
+  set_length(STEP + 1);
+  EXPECT_FALSE(known()) << "changed, but of the same size";
+
+  close_with_gtids();
+  set_length(STEP);
+  EXPECT_FALSE(known()) << "smaller";
+
+  const auto time_of = [&] { return std::filesystem::last_write_time(m_log); };
+  const auto set_byte = [&](off_t at) {
+    const auto time = time_of();
+    const int fd = open(m_log.c_str(), O_WRONLY);
+    ASSERT_EQ(1, pwrite(fd, "x", 1, at));
+    close(fd);
+    std::filesystem::last_write_time(m_log, time);
+  };
+  close_with_gtids();
+  set_byte(STEP);
+  EXPECT_FALSE(known()) << "another end";
+
+  close_with_gtids();
+  const auto time = time_of();
+  std::filesystem::last_write_time(m_log, time + std::chrono::nanoseconds(1));
+  EXPECT_FALSE(known()) << "another time";
+  std::filesystem::last_write_time(m_log, time);
+  EXPECT_EQ(set, known());
+  std::filesystem::copy(m_log, m_folder + "/copy");
+  std::filesystem::rename(m_folder + "/copy", m_log);
+  std::filesystem::last_write_time(m_log, time);
+  EXPECT_FALSE(known()) << "a copy";
+
+  /* A note that is torn, or in which only the first part is right. */
+  close_with_gtids();
+  for (const uintmax_t n_bytes : {72, 68, 41, 40, 39, 0}) {
+    std::filesystem::resize_file(note, n_bytes);
+    EXPECT_FALSE(known()) << n_bytes;
+    EXPECT_EQ(n_bytes < 40 ? 0 : STEP + 1, Synced_mark::synced_bytes(m_log));
+  }
+
+  /* Not all of the file could be synced, or the set is not known. */
+  make_log(1000);
+  {
+    Synced_mark mark;
+    mark.begin(m_log);
+    set_length(STEP + 1);
+    fail_to_sync(mark);
+    Synced_mark::Sync{&mark}.closed(set);
+  }
+  EXPECT_FALSE(known());
+  {
+    Synced_mark mark;
+    mark.begin(m_log);
+    close_log(mark);
+  }
+  EXPECT_FALSE(known());
+  EXPECT_EQ(40u, std::filesystem::file_size(note));
 }
 
 TEST_F(BinlogSyncedMarkTest, SyncOfTheFileBefore) {
