@@ -16,17 +16,32 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from binlog_check import failing
-from binlog_check.cases import Case, cut_points, lying_note, random_case, skippable, torn, whole, wrong_length
-from binlog_check.images import Image, last_log, make
-from binlog_check.logfile import write_note
+from binlog_check import failing, restarts
+from binlog_check.cases import (
+    NOTED,
+    STALE,
+    Case,
+    cut_points,
+    lying_note,
+    noted,
+    random_case,
+    short_set,
+    skippable,
+    stale,
+    torn,
+    whole,
+    wrong_length,
+)  # fmt: skip
+from binlog_check.images import Image, last_log, make, make_source
+from binlog_check.logfile import read_gtids, write_gtids, write_note
 from differential.server import Binary, Server, configure_keyring, copy, find_stock, initialise, with_keyring
 
 CASES_AN_IMAGE = 8
+STALE_AN_IMAGE = 2
 # Images that a canary may need.
 MAX_CANARY_IMAGES = 20
 # Fewer cases say nothing about the share in which transactions are moved over: one must.
@@ -36,7 +51,15 @@ REFUSED_SHARE = 4
 MANY_REFUSED = 5
 STOCK_EVERY = 3
 ENCRYPTED_EVERY = 10
-CANARIES = {"lying_note": "a note that says that a hole was synced", "wrong_length": "a GTID event of two transactions"}
+REPLICA_EVERY = 4
+RESTARTS = 12
+CANARIES = {
+    "lying_note": "a note that says that a hole was synced",
+    "wrong_length": "a GTID event of two transactions",
+    "short_set": "a note whose set lacks a GTID",
+    "other_set": "a note with the set of another file",
+    "old_set": "a note with the set from before stock has written",
+}
 _QUERIES = [
     "SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "XA RECOVER CONVERT XID", "SHOW BINARY LOGS",
     "SHOW BINARY LOG STATUS", "CHECKSUM TABLE d.t, d.m", "SELECT COUNT(*) FROM information_schema.tables",
@@ -56,6 +79,8 @@ class Found:
 
     facts: list[str]
     n_skipped: int = 0
+    # The GTIDs were taken from the note.
+    is_noted: bool = False
 
 
 @dataclass
@@ -71,6 +96,13 @@ class Report:
     skipping: int = 0
     could_skip: int = 0
     transactions_skipped: int = 0
+    # Starts that took the GTIDs from the note, of those that had to; of those that must not.
+    noted: int = 0
+    could_note: int = 0
+    wrongly_noted: int = 0
+    replicas: int = 0
+    restarts: str = ""
+    restart_problems: list[str] = field(default_factory=list)
     differences: int = 0
     # Images that could not be made or gone through.
     errors: int = 0
@@ -88,7 +120,13 @@ class Report:
             found.append(f"transactions were moved over in {self.skipping} of {total} cases only")
         if self.errors:
             found.append(f"{self.errors} binary logs could not be made or gone through")
-        found += self.failing
+        if self.noted < self.could_note or self.noted == 0:
+            found.append(f"the GTIDs were taken from the note in {self.noted} of {self.could_note} cases only")
+        if self.wrongly_noted:
+            found.append(f"in {self.wrongly_noted} cases they were, though the note was about something else")
+        if self.cases[STALE] == 0 or self.replicas == 0:
+            found.append(f"{self.cases[STALE]} stale notes and {self.replicas} replicas are too few")
+        found += self.failing + self.restart_problems
         if self.refused * REFUSED_SHARE > total and self.refused >= MANY_REFUSED:
             found.append(f"in {self.refused} of {total} cases the server did not start, so that nothing was compared")
         if self.with_stock == 0:
@@ -116,6 +154,7 @@ class Runner:
         self.stock = stock
         self.base = work / "base"
         initialise(ours, self.base)
+        self.source = make_source(self.base, work / "source", self.events, self.client)
 
     @staticmethod
     def _keyed(keyed: Binary, value: str) -> Binary:
@@ -129,15 +168,19 @@ class Runner:
         log = last_log(place)
         log.write_bytes(case.content)
         write_note(log, case.synced_bytes)
+        if case.gtids is not None:
+            write_gtids(log, case.gtids)
+        if case.spoil is not None:
+            case.spoil(log)
         server = Server(binary, place, self.client, image.options)
         try:
             if not server.wait_ready():
                 return Found(["refused", *self._messages(server)])
             answers = server.ask(_QUERIES)
-            skipped = server.ask([_SKIPPED])[0].strip() if binary.name == "transactions" else "0"
+            counts = server.ask([_SKIPPED, restarts.NOTED]) if binary.name == "transactions" else ["0", "0"]
             size = log.stat().st_size
             facts = [*answers, f"{log.name}: {size} bytes", *self._messages(server)]
-            return Found(facts, int(skipped))
+            return Found(facts, int(counts[0]), counts[1].strip() == "1")
         finally:
             server.kill()
             shutil.rmtree(place, ignore_errors=True)
@@ -166,19 +209,21 @@ class Check:
         self.runner, self.arguments = runner, arguments
         self.report = Report(arguments.seed)
         self.lock = threading.Lock()
+        self.other_gtids: bytes | None = None
         self.end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
 
     def image(self, seed: int, name: str) -> Image:
         is_encrypted = seed % ENCRYPTED_EVERY == ENCRYPTED_EVERY - 1
         binary = self.runner.keyed["TRANSACTIONS"] if is_encrypted else self.runner.jumps
-        return make(seed, self.runner.base, self.runner.work / name, binary, self.runner.client, is_encrypted)
+        source = self.runner.source if seed % REPLICA_EVERY == 0 else None
+        return make(seed, self.runner.base, self.runner.work / name, binary, self.runner.client, is_encrypted, source=source)
 
     def plain_image(self, seed: int, name: str) -> Image:
         place = self.runner.work / name
         return make(seed, self.runner.base, place, self.runner.jumps, self.runner.client, is_plain=True)
 
-    def compare(self, image: Image, case: Case, name: str, with_stock: bool) -> tuple[str, int]:
-        """How the outcome differs, empty if it does not; and how many transactions were moved over."""
+    def compare(self, image: Image, case: Case, name: str, with_stock: bool) -> tuple[str, Found]:
+        """How the outcome differs, empty if it does not; and what the start with TRANSACTIONS has found."""
         runner, place = self.runner, self.runner.work
         binaries = runner.keyed if image.is_encrypted else {"EVENTS": runner.events, "TRANSACTIONS": runner.jumps}
         jumps = runner.start(image, case, binaries["TRANSACTIONS"], place / f"{name}t")
@@ -194,11 +239,19 @@ class Check:
                 difference = "transactions, stock: " + _first_difference(jumps.facts, stock.facts)
         with self.lock:
             self.report.refused += jumps.facts[0] == "refused"
-        return difference, jumps.n_skipped
+        return difference, jumps
 
     def cases(self, r: random.Random, image: Image) -> Iterator[Case]:
         content = image.log.read_bytes()
         yield whole(content, r.choice([len(content) // 2, len(content)]))
+        gtids = read_gtids(image.log)
+        if gtids is not None and image.has_checksums:
+            yield noted(content, gtids)
+            for _ in range(STALE_AN_IMAGE):
+                yield stale(r, content, gtids)
+        elif gtids is not None:
+            # Without checksums the beginning and the end of a file cannot be relied on.
+            yield replace(noted(content, gtids), kind=STALE, text="a file without checksums")
         if self.arguments.every_byte:
             for length in cut_points(content, self.arguments.every_byte):
                 yield torn(r, content, length)
@@ -219,22 +272,29 @@ class Check:
     def _one_image(self, seed: int) -> None:
         r = random.Random(seed)
         image = self.image(seed, f"i{seed}")
+        if not image.is_killed and not image.is_encrypted and read_gtids(image.log) is None:
+            raise RuntimeError(f"seed {seed}: the server has noted no GTIDs when it ended")
         with self.lock:
             self.report.images += 1
+            self.report.replicas += image.is_replica
         try:
             for number, case in enumerate(self.cases(r, image)):
                 if time.monotonic() > self.end:
                     return
                 with_stock = number % STOCK_EVERY == 0 and not image.is_encrypted
-                difference, n_skipped = self.compare(image, case, f"c{seed}-{number}", with_stock)
-                could = bool(skippable(case.content, case.synced_bytes)) and not image.is_encrypted
+                difference, found = self.compare(image, case, f"c{seed}-{number}", with_stock)
+                could = bool(skippable(case.content, case.synced_bytes)) and not image.is_encrypted and case.gtids is None
                 with self.lock:
                     report = self.report
                     report.cases[case.kind] += 1
                     report.with_stock += with_stock
                     report.could_skip += could
-                    report.skipping += n_skipped > 0
-                    report.transactions_skipped += n_skipped
+                    if case.gtids is None:
+                        report.skipping += found.n_skipped > 0
+                        report.transactions_skipped += found.n_skipped
+                    report.could_note += case.kind == NOTED
+                    report.noted += case.kind == NOTED and found.is_noted
+                    report.wrongly_noted += case.kind != NOTED and found.is_noted
                     report.differences += bool(difference)
                 if difference:
                     state = "killed" if image.is_killed else "closed"
@@ -250,13 +310,12 @@ class Check:
             image = self.plain_image(self.arguments.seed + 500_000 + number, f"k{name}")
             r = random.Random(number)
             content = image.log.read_bytes()
-            if name == "lying_note":
-                cases = lying_note(r, content) if image.is_killed else iter(())
-            else:
-                cases = wrong_length(content, image.has_checksums)
+            cases = self._canary_cases(name, r, image, content)
             for case in islice(cases, 2):
                 n_tried += 1
                 difference, _ = self.compare(image, case, f"k{name}c", False)
+                # Another server may have written.
+                content = image.log.read_bytes()
                 control, _ = self.compare(image, whole(content, len(content)), f"k{name}c", False)
                 if difference and not control:
                     self.report.canaries[name] = n_tried
@@ -265,6 +324,31 @@ class Check:
                 if control:
                     self.report.differences += 1
                     print(f"control of the canary {name}: {control[:500]}", flush=True)
+
+
+    def _canary_cases(self, name: str, r: random.Random, image: Image, content: bytes) -> Iterator[Case]:
+        gtids = read_gtids(image.log)
+        if name == "lying_note":
+            return lying_note(r, content) if image.is_killed else iter(())
+        if name == "wrong_length":
+            return wrong_length(content, image.has_checksums)
+        if gtids is None or not image.has_checksums:
+            return iter(())
+        if name == "short_set":
+            return short_set(content, gtids)
+        if name == "other_set":
+            # What the file begins with is the set of the one before; a server with less of it wrote the other.
+            other, self.other_gtids = self.other_gtids, gtids
+            return iter([noted(content, other)] if other not in (None, gtids) else [])
+        server = Server(self.runner.stock, image.home, self.runner.client, image.options)
+        try:
+            if not server.wait_ready():
+                raise RuntimeError(f"stock does not start: {server.messages()}")
+            server.sql("INSERT INTO d.t (b) VALUES ('stock');")
+            server.stop()
+        finally:
+            server.kill()
+        return iter([noted(image.log.read_bytes(), gtids)])
 
 
 def _parse() -> argparse.Namespace:
@@ -276,6 +360,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--images", type=int, default=40, help="how many data directories")
     parser.add_argument("--seconds", type=float, default=0, help="begin no case after this time; 0 = no limit")
     parser.add_argument("--every-byte", type=int, default=0, metavar="N", help="tear the last N transactions at each byte")
+    parser.add_argument("--restarts", type=int, default=RESTARTS, metavar="N", help="start one directory N times")
     parser.add_argument("--jobs", type=int, default=3, help="images at a time")
     parser.add_argument("--json", type=Path, help="where to write the report")
     arguments = parser.parse_args()
@@ -300,14 +385,24 @@ def main() -> int:
             for task in [pool.submit(check.one_image, arguments.seed + number) for number in range(arguments.images)]:
                 task.result()
         report.failing = failing.problems(check.runner.jumps, check.runner.base, check.runner.client, work)
+        runner = check.runner
+        done = restarts.run(arguments.restarts, arguments.seed, runner.base, work, runner.client, runner.jumps,
+                            [runner.events, stock])  # fmt: skip
+        report.restarts = (f"{dict(done.starts)} restarts after {dict(done.ends)}; GTIDs from the note in {done.noted} of "
+                           f"{done.due}; {done.compared} compared with another server")  # fmt: skip
+        report.restart_problems = done.problems
+        if done.noted == 0:
+            report.restart_problems.append("no restart has taken the GTIDs from the note")
         for name in CANARIES:
             check.canary(name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print(f"{sum(report.cases.values())} cases of {report.images} binary logs: {dict(report.cases)}; {report.with_stock} shown to "
           f"stock, {report.refused} refused; {report.transactions_skipped} transactions moved over in {report.skipping} cases of "
-          f"{report.could_skip} where it was possible; {report.differences} differ; seeds from {report.seed}; "
+          f"{report.could_skip} where it was possible; GTIDs from the note in {report.noted} cases of {report.could_note}, wrongly "
+          f"in {report.wrongly_noted}; {report.replicas} replicas; {report.differences} differ; seeds from {report.seed}; "
           f"{time.monotonic() - begin:.0f} s")  # fmt: skip
+    print(report.restarts)
     for name, number in report.canaries.items():
         print(f"canary {name} ({CANARIES[name]}): {'not found' if number is None else f'found by case {number}'}")
     if arguments.json:

@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from binlog_check.logfile import Transaction, lengthened, transactions
+from binlog_check.logfile import IN_USE, NOTE_BYTES, Transaction, events, lengthened, transactions, without_one, write_gtids
 
 KINDS = ("whole", "torn", "damaged", "hole")
+# After a shutdown that has noted the GTIDs: the note fits, or is about something else.
+NOTED, STALE = "noted", "stale"
 # Bytes that a power cut may leave unwritten.
 _HOLE_BYTES = (512, 4096, 65536)
 
@@ -25,6 +30,10 @@ class Case:
     synced_bytes: int
     # Of the bytes changed, all are in the middle of transactions that a start may move over.
     is_hidden: bool = False
+    # What the server is said to have noted when it closed the file.
+    gtids: bytes | None = None
+    # What is done to the file or the note afterwards.
+    spoil: Callable[[Path], None] | None = None
 
 
 def skippable(content: bytes, synced_bytes: int) -> list[Transaction]:
@@ -80,6 +89,86 @@ def random_case(r: random.Random, content: bytes) -> Case:
     if borders and r.random() < 0.8:
         at = min(max(4, r.choice(borders) + r.randint(-40, 60)), len(content) - 1)
     return torn(r, content, at) if kind == "torn" else damaged(r, content, at)
+
+
+def noted(content: bytes, gtids: bytes) -> Case:
+    """The file as it was closed, and what the server has noted."""
+    return Case(NOTED, "closed, with the GTIDs noted", content, len(content), gtids=gtids)
+
+
+def _change(at: int, bit: int, log: Path) -> None:
+    """Change a bit of a file, and leave its time."""
+    times = log.stat()
+    content = bytearray(log.read_bytes())
+    content[at] ^= bit
+    log.write_bytes(content)
+    os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _grow(log: Path) -> None:
+    times = log.stat()
+    log.write_bytes(log.read_bytes() + bytes(19))
+    os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _touch(log: Path) -> None:
+    os.utime(log, ns=(log.stat().st_atime_ns, log.stat().st_mtime_ns + 1))
+
+
+def _replace(log: Path) -> None:
+    """A copy in the place of the file, with the same time."""
+    copy = log.with_suffix(".copy")
+    copy.write_bytes(log.read_bytes())
+    os.utime(copy, ns=(log.stat().st_atime_ns, log.stat().st_mtime_ns))
+    copy.rename(log)
+
+
+def _of_another_file(gtids: bytes, log: Path) -> None:
+    """The note of a file of another name, with the same content."""
+    other = log.with_suffix(".999999")
+    log.rename(other)
+    write_gtids(other, gtids)
+    other.rename(log)
+
+
+def _damage_note(r: random.Random, log: Path) -> None:
+    note = log.with_suffix(".synced")
+    _change(r.randrange(note.stat().st_size), 1 << r.randrange(8), note)
+
+
+def _tear_note(r: random.Random, log: Path) -> None:
+    note = log.with_suffix(".synced")
+    os.truncate(note, r.choice([0, NOTE_BYTES - 1, NOTE_BYTES, r.randrange(note.stat().st_size)]))
+
+
+def stale(r: random.Random, content: bytes, gtids: bytes) -> Case:
+    """A note that must not be believed."""
+    spoils: dict[str, Callable[[Path], None]] = {
+        "the file says that it is in use": partial(_change, 4 + 17, IN_USE),
+        "the last event is damaged": partial(_change, len(content) - 1 - r.randrange(19), 1),
+        "the Previous_gtids event is damaged": partial(_change, _previous_gtids(content), 1),
+        "the file is longer": _grow,
+        "the file has another time": _touch,
+        "the file is a copy": _replace,
+        "the note is about another file": partial(_of_another_file, gtids),
+        "the note is damaged": partial(_damage_note, r),
+        "the note is torn": partial(_tear_note, r),
+    }
+    text = r.choice(sorted(spoils))
+    return Case(STALE, text, content, len(content), gtids=gtids, spoil=spoils[text])
+
+
+def _previous_gtids(content: bytes) -> int:
+    """Where a byte is of what the event says, if it says something; otherwise of its checksum or number of sources."""
+    event = events(content)[1]
+    return event.begin + 19 + (8 + 16 + 8 if event.end - event.begin > 19 + 8 + 4 else 0)
+
+
+def short_set(content: bytes, gtids: bytes) -> Iterator[Case]:
+    """Canary: a note whose set lacks a GTID."""
+    short = without_one(gtids)
+    if short is not None:
+        yield Case(NOTED, "a note that lacks a GTID", content, len(content), gtids=short)
 
 
 def lying_note(r: random.Random, content: bytes) -> Iterator[Case]:

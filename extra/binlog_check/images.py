@@ -11,6 +11,8 @@ from pathlib import Path
 from differential.server import Binary, Server, configure_keyring, copy
 
 _UUID = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002"
+_MODES = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]
+SMALL = 100
 _SCHEMA = """
 CREATE DATABASE d; USE d;
 CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB);
@@ -29,6 +31,8 @@ class Image:
     has_checksums: bool
     is_encrypted: bool = False
     settings: dict[str, str] = field(default_factory=dict)
+    # Transactions of another server were applied by a replica's threads.
+    is_replica: bool = False
 
     @property
     def log(self) -> Path:
@@ -58,16 +62,21 @@ def _settings(r: random.Random) -> dict[str, str]:
 
 def _statements(r: random.Random, number: int, mode: str) -> str:
     """One transaction, or a few."""
-    # A literal, so that it is as long in a statement that is logged as such; and not to be compressed away.
-    blob = "'" + "".join(f"{r.getrandbits(64):016x}" for _ in range(r.choice([5_000, 10_000, 20_000]))) + "'"
-    value = f"CAST('{number}' AS BINARY)"
     kinds = ["small", "small", "large", "large", "large", "two", "ddl", "myisam", "xa", "xa-prepared", "savepoint",
-             "ctas", "one-phase", "rollback", "temporary"]  # fmt: skip
+             "ctas", "one-phase", "rollback", "temporary", "many", "mode", "purge"]  # fmt: skip
+    if r.random() < 0.05:
+        kinds = ["reset"]
     if mode != "ON":
         kinds += ["mixed"]
     else:
-        kinds += ["tagged", "empty-gtid"]
-    kind = r.choice(kinds)
+        kinds += ["tagged", "empty-gtid", "sources", "unlogged", "purged"]
+    return _all_statements(r, number, mode)[r.choice(kinds)]
+
+
+def _all_statements(r: random.Random, number: int, mode: str) -> dict[str, str]:
+    # A literal, so that it is as long in a statement that is logged as such; and not to be compressed away.
+    blob = "'" + "".join(f"{r.getrandbits(64):016x}" for _ in range(r.choice([5_000, 10_000, 20_000]))) + "'"
+    value = f"CAST('{number}' AS BINARY)"
     xid = f"'x{number}'"
     return {
         "small": f"INSERT INTO d.t (b) VALUES ({value});",
@@ -87,8 +96,36 @@ def _statements(r: random.Random, number: int, mode: str) -> str:
         "mixed": f"BEGIN; INSERT INTO d.t (b) VALUES ({blob}); INSERT INTO d.m (b) VALUES ({value}); COMMIT;",
         "tagged": f"SET gtid_next = '{_UUID}:tag{number % 3}:{number + 1}';"
         f"INSERT INTO d.t (b) VALUES ({blob}); SET gtid_next = 'AUTOMATIC';",
+        "many": f"INSERT INTO d.t (b) VALUES ({value});" * SMALL,
+        # To the next mode and mostly back again; what is logged meanwhile has GTIDs or none.
+        "mode": "".join(
+            f"SET GLOBAL gtid_mode = {_MODES[min(max(_MODES.index(mode) + step, 0), 3)]}; INSERT INTO d.t (b) VALUES ({value});"
+            for step in r.choice([(1, 0), (-1, 0), (-1, -2, -1, 0), (1, 2), (-1, -2, -3)])
+        ),
+        "purge": "FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW();",
+        "reset": "RESET BINARY LOGS AND GTIDS;",
+        # Several sources, with gaps and out of order.
+        "sources": "".join(
+            f"SET gtid_next = '{_UUID[:-1]}{source}:{gno}'; INSERT INTO d.t (b) VALUES ({value});"
+            for source, gno in r.sample([(source, 10_000 + number * 50 + gno) for source in "3456" for gno in range(15)], 20)
+        )
+        + "SET gtid_next = 'AUTOMATIC';",
+        # In gtid_executed, but in no binary log.
+        "unlogged": f"SET sql_log_bin = OFF, gtid_next = '{_UUID[:-1]}7:{number + 1}';"
+        f"INSERT INTO d.t (b) VALUES ({value}); SET sql_log_bin = ON, gtid_next = 'AUTOMATIC';",
+        "purged": f"SET GLOBAL gtid_purged = '+{_UUID[:-1]}8:{number * 10 + 1}-{number * 10 + 5}';",
         "empty-gtid": f"SET gtid_next = '{_UUID}:{1000 + number}'; COMMIT; SET gtid_next = 'AUTOMATIC';",
-    }[kind]
+    }
+
+
+def make_writes(r: random.Random, number: int) -> str:
+    """A few small transactions with GTIDs, of the first kinds only."""
+    text = "CREATE DATABASE IF NOT EXISTS d; CREATE TABLE IF NOT EXISTS d.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB);"
+    for kind in r.sample(["many", "tagged", "sources", "unlogged", "purged", "purge", "reset", "nothing"], 3):
+        # Rarely: it leaves little to be found.
+        if kind != "nothing" and (kind != "reset" or r.random() < 0.2):
+            text += _all_statements(r, number, "ON")[kind]
+    return text
 
 
 # Settings with which each transaction can be moved over, and what is found can be seen.
@@ -97,12 +134,50 @@ _PLAIN = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Source:
+    """What another server has written, for a replica's applier to read as its relay log."""
+
+    content: bytes
+    gtids: str
+
+
+def make_source(base: Path, home: Path, binary: Binary, client: Path) -> Source:
+    """Let a server with another UUID write small transactions, with tags and gaps."""
+    copy(base, home)
+    (home / "data/auto.cnf").unlink(missing_ok=True)
+    server = Server(binary, home, client, [*(f"--{name}={value}" for name, value in _PLAIN.items()), "--log-bin=binlog",
+                                           "--server-id=2"])  # fmt: skip
+    try:
+        if not server.wait_ready():
+            raise RuntimeError(f"the source does not start: {server.log}")
+        server.sql("CREATE DATABASE s; CREATE TABLE s.t (a INT AUTO_INCREMENT PRIMARY KEY);" + "INSERT INTO s.t VALUES ();" * 30)
+        server.sql(f"SET gtid_next = '{_UUID}:sent:5'; INSERT INTO s.t VALUES (); SET gtid_next = '{_UUID}:sent:7';"
+                   "INSERT INTO s.t VALUES (); SET gtid_next = 'AUTOMATIC';")  # fmt: skip
+        gtids = server.sql("SELECT REPLACE(@@GLOBAL.gtid_executed, '\\n', '')").replace("\\n", "").strip()
+        server.stop()
+        return Source(last_log(home).read_bytes(), gtids)
+    finally:
+        server.kill()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _replicate(server: Server, source: Source) -> bool:
+    """Apply what the source has written; true if all of it has been."""
+    server.sql("CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'none', RELAY_LOG_FILE = 'relay.000001', RELAY_LOG_POS = 4;"
+               "START REPLICA SQL_THREAD;")  # fmt: skip
+    answer = server.sql(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{source.gtids}', 60); STOP REPLICA;")
+    return answer.split()[:1] == ["0"]
+
+
 def make(
-    seed: int, base: Path, home: Path, binary: Binary, client: Path, is_encrypted: bool = False, is_plain: bool = False
-) -> Image:
+    seed: int, base: Path, home: Path, binary: Binary, client: Path, is_encrypted: bool = False, is_plain: bool = False,
+    source: Source | None = None,
+) -> Image:  # fmt: skip
     """Let a server write a binary log, and end or kill it; an encrypted one needs a server with a keyring.
 
-    With `is_plain`, for a canary, nothing but the transactions and the end differs from seed to seed.
+    With `is_plain`, for a canary, nothing but the transactions and the end differs from seed to seed. With a source it is
+    a replica that has applied what the source has written, and may have logged it.
     """
     r = random.Random(seed)
     settings = _settings(r)
@@ -112,7 +187,14 @@ def make(
     options += ["--log-bin=binlog", "--server-id=1", f"--sync-binlog={r.choice([1, 1, 0, 3])}"]
     options += [f"--innodb-flush-log-at-trx-commit={r.choice([1, 1, 2])}"]
     options += [f"--binlog-encryption={'ON' if is_encrypted else 'OFF'}"]
+    is_replica = source is not None and settings["gtid-mode"] != "OFF"
+    if is_replica:
+        settings["log-replica-updates"] = r.choice(["ON", "OFF"])
+        options += ["--relay-log=relay", "--skip-replica-start", f"--log-replica-updates={settings['log-replica-updates']}"]
     copy(base, home)
+    if source is not None and is_replica:
+        (home / "data/relay.000001").write_bytes(source.content)
+        (home / "data/relay.index").write_text("./relay.000001\n", encoding="utf-8")
     if is_encrypted:
         configure_keyring(home)
     server = Server(binary, home, client, options)
@@ -120,6 +202,8 @@ def make(
         if not server.wait_ready():
             raise RuntimeError(f"seed {seed}: the server does not start: {server.log}")
         server.sql(_SCHEMA)
+        if source is not None and is_replica and not _replicate(server, source):
+            raise RuntimeError(f"seed {seed}: the replica has not applied all: {server.messages()}")
         count = r.randint(4, 14)
         rotation = r.choice([None, r.randrange(count)])
         for number in range(count):
@@ -127,7 +211,7 @@ def make(
                 server.sql("FLUSH BINARY LOGS;")
             # A client of its own: it leaves what it has prepared.
             server.sql(_statements(r, number, settings["gtid-mode"]))
-        is_killed = r.random() < 0.7
+        is_killed = r.random() < 0.5
         if is_killed:
             server.kill()
         else:
@@ -137,4 +221,4 @@ def make(
     for name in ("s", "s.lock", "pid"):
         (home / name).unlink(missing_ok=True)
     shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)
-    return Image(home, options, is_killed, settings["binlog-checksum"] == "CRC32", is_encrypted, settings)
+    return Image(home, options, is_killed, settings["binlog-checksum"] == "CRC32", is_encrypted, settings, is_replica)

@@ -19,6 +19,10 @@ MIN_SKIP_BYTES = 65536
 # Flags, UUID, number, kind of the logical time, two logical times.
 _GTID_POST_HEADER = 1 + 16 + 8 + 1 + 8 + 8
 _NOTE = struct.Struct("<8sQQII4x")
+# sql/binlog/synced_mark.h: of a closed file.
+_GTIDS = struct.Struct("<8sQII")
+_TAIL_BYTES = 23
+NOTE_BYTES = _NOTE.size + 4
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,54 @@ def write_note(path: Path, synced_bytes: int) -> None:
 def read_note(path: Path) -> int:
     """How much of a binary log is noted as synced, 0 if there is no note about it."""
     note = path.with_suffix(".synced")
-    content = note.read_bytes() if note.exists() else b""
-    if len(content) != _NOTE.size + 4 or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
+    content = note.read_bytes()[:NOTE_BYTES] if note.exists() else b""
+    if len(content) != NOTE_BYTES or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
         return 0
     _, inode, synced, name, _ = _NOTE.unpack(content[:-4])
     return int(synced) if (inode, name) == (path.stat().st_ino, zlib.crc32(path.name.encode())) else 0
+
+
+def read_gtids(path: Path) -> bytes | None:
+    """The encoded set of GTIDs that a server has noted when it closed a binary log, or None."""
+    note = path.with_suffix(".synced")
+    content = note.read_bytes() if note.exists() else b""
+    if len(content) < NOTE_BYTES + _GTIDS.size + 4 or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
+        return None
+    return content[NOTE_BYTES + _GTIDS.size : -4]
+
+
+def write_gtids(path: Path, gtids: bytes) -> None:
+    """Note what a server notes when it has closed a binary log: all of it was synced, and these GTIDs are in it."""
+    write_note(path, path.stat().st_size)
+    note = path.with_suffix(".synced")
+    tail = zlib.crc32(path.read_bytes()[-_TAIL_BYTES:])
+    content = note.read_bytes() + _GTIDS.pack(b"MYBLGTI1", path.stat().st_mtime_ns, tail, len(gtids)) + gtids
+    note.write_bytes(content + struct.pack("<I", zlib.crc32(content)))
+
+
+def without_one(gtids: bytes) -> bytes | None:
+    """A set that lacks one GTID: the last of an interval of several. None if there is none."""
+    changed = bytearray(gtids)
+    is_tagged = gtids[7] == 1
+    (n_sources,) = struct.unpack("<Q", gtids[:8])
+    if is_tagged:
+        # The format stands in the first and the last byte.
+        n_sources = (n_sources & 0x00FFFFFFFFFFFFFF) >> 8
+    at = 8
+    for _ in range(n_sources):
+        at += 16
+        if is_tagged:
+            # Tags have at most 32 characters; the length is packed in one byte.
+            at += 1 + (gtids[at] >> 1)
+        (n_intervals,) = struct.unpack_from("<Q", gtids, at)
+        at += 8
+        for _ in range(n_intervals):
+            begin, end = struct.unpack_from("<QQ", gtids, at)
+            if end > begin + 1:
+                struct.pack_into("<Q", changed, at + 8, end - 1)
+                return bytes(changed)
+            at += 16
+    return None
 
 
 def _first_event(content: bytes) -> tuple[int, int]:

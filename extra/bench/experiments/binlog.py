@@ -132,7 +132,8 @@ class Binlog(FullTables):
 def name_the_copy(data: Path) -> None:
     """Make the note about what is synced name the copy of the binary log that has been restored.
 
-    The note says which file it is about by the inode, and a copy has another; see sql/binlog/synced_mark.h.
+    The note says which file it is about by the inode and, after a shutdown, the time; a copy has others. See
+    sql/binlog/synced_mark.h.
     """
     note = data / "binlog.synced"
     if not note.exists():
@@ -141,6 +142,9 @@ def name_the_copy(data: Path) -> None:
     content = bytearray(note.read_bytes())
     content[8:16] = struct.pack("<Q", log.stat().st_ino)
     content[36:40] = struct.pack("<I", zlib.crc32(bytes(content[:36])))
+    if len(content) > 40:
+        content[48:56] = struct.pack("<Q", log.stat().st_mtime_ns)
+        content[-4:] = struct.pack("<I", zlib.crc32(bytes(content[:-4])))
     note.write_bytes(bytes(content))
 
 

@@ -20,7 +20,11 @@ from binlog_check.logfile import (
     events,
     is_in_use,
     lengthened,
+    read_gtids,
+    read_note,
     transactions,
+    without_one,
+    write_gtids,
     write_note,
 )  # fmt: skip
 
@@ -83,6 +87,56 @@ def test_the_note_is_that_of_the_server(tmp_path: Path) -> None:
     (tmp_path / "binlog.synced").unlink()
     write_note(path, 1)
     assert not (tmp_path / "binlog.synced").exists()
+
+
+def test_the_set_in_the_note_is_that_of_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000003"
+    path.write_bytes(log(100, is_closed=True))
+    write_note(path, 4711)
+    assert read_gtids(path) is None
+    write_gtids(path, b"a set")
+    note = (tmp_path / "binlog.synced").read_bytes()
+    magic, mtime, tail, length = struct.unpack("<8sQII", note[40:64])
+    assert (magic, mtime, length) == (b"MYBLGTI1", path.stat().st_mtime_ns, 5)
+    assert tail == zlib.crc32(path.read_bytes()[-23:])
+    assert note[64:] == b"a set" + struct.pack("<I", zlib.crc32(note[:-4]))
+    assert read_note(path) == path.stat().st_size and read_gtids(path) == b"a set"
+    (tmp_path / "binlog.synced").write_bytes(note[:-1])
+    assert read_gtids(path) is None and read_note(path) == path.stat().st_size
+
+
+def test_a_set_loses_one() -> None:
+    head = struct.pack("<Q", 2)
+    one = b"u" * 16 + struct.pack("<QQQ", 1, 7, 8)
+    several = b"v" * 16 + struct.pack("<QQQQQ", 2, 1, 2, 5, 9)
+    assert without_one(head + one + one) is None
+    assert without_one(head + one + several) == head + one + several[:-8] + struct.pack("<Q", 8)
+    tagged = struct.pack("<Q", 1 << 56 | 2 << 8 | 1) + b"u" * 16 + b"\0" + one[16:] + b"v" * 16 + b"\x06tag" + several[16:]
+    assert without_one(tagged) == tagged[:-8] + struct.pack("<Q", 8)
+
+
+def test_stale_notes(tmp_path: Path) -> None:
+    content = log(100, 200, is_closed=True)
+    r = random.Random(3)
+    texts = set()
+    for number in range(200):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / "binlog.000003"
+        path.write_bytes(content)
+        write_gtids(path, b"a set")
+        whole, note, time = path.stat(), path.with_suffix(".synced").read_bytes(), path.stat().st_mtime_ns
+        case = cases.stale(r, content, b"a set")
+        assert case.spoil is not None and case.kind == cases.STALE
+        case.spoil(path)
+        texts.add(case.text)
+        assert path.name == "binlog.000003"
+        is_new_note = path.with_suffix(".synced").read_bytes() != note
+        is_new_file = path.read_bytes() != content or path.stat().st_ino != whole.st_ino or path.stat().st_mtime_ns != time
+        assert is_new_note or is_new_file
+        # A change of the file is one that its time does not show.
+        assert path.stat().st_mtime_ns == time or "time" in case.text
+    assert len(texts) == 9
 
 
 def test_what_may_be_moved_over_depends_on_the_note() -> None:
