@@ -377,6 +377,12 @@ void Synced_mark::Sync::closed(const std::optional<std::string> &gtids) {
   mark.close_files();
 }
 
+void Synced_mark::Sync::binlog_closed(bool is_synced, bool ends) {
+  if (m_mark == nullptr) return;
+  if (is_synced) closed(ends ? g_logged_gtids.encode() : std::nullopt);
+  g_logged_gtids.forget();
+}
+
 uint64_t Synced_mark::synced_bytes(const std::string &path) {
   return bytes_by(read_note(path), path);
 }

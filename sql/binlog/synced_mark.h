@@ -172,6 +172,12 @@ class Synced_mark {
                       encoded, if that is known */
     void closed(const std::optional<std::string> &gtids = std::nullopt);
 
+    /** The server has closed its binary log, or a relay log, for which nothing
+    is noted.
+    @param[in] is_synced  there was no error, see closed()
+    @param[in] ends       the server ends; what g_logged_gtids knows is noted */
+    void binlog_closed(bool is_synced, bool ends);
+
    private:
     /** The sync has ended; to be called with the mutex of the mark.
     @return true if no other one was under way in the meantime, and it is of the
