@@ -110,9 +110,9 @@ def _all_statements(r: random.Random, number: int, mode: str) -> dict[str, str]:
             for source, gno in r.sample([(source, 10_000 + number * 50 + gno) for source in "3456" for gno in range(15)], 20)
         )
         + "SET gtid_next = 'AUTOMATIC';",
-        # In gtid_executed, but in no binary log.
+        # In gtid_executed, but in no binary log. Without COMMIT the client would own the GTID for ever, and a restart add it.
         "unlogged": f"SET sql_log_bin = OFF, gtid_next = '{_UUID[:-1]}7:{number + 1}';"
-        f"INSERT INTO d.t (b) VALUES ({value}); SET sql_log_bin = ON, gtid_next = 'AUTOMATIC';",
+        f"INSERT INTO d.t (b) VALUES ({value}); COMMIT; SET sql_log_bin = ON, gtid_next = 'AUTOMATIC';",
         "purged": f"SET GLOBAL gtid_purged = '+{_UUID[:-1]}8:{number * 10 + 1}-{number * 10 + 5}';",
         "empty-gtid": f"SET gtid_next = '{_UUID}:{1000 + number}'; COMMIT; SET gtid_next = 'AUTOMATIC';",
     }
