@@ -174,13 +174,14 @@ void Startup_scan::after_event(Binlog_file_reader &reader,
   }
 }
 
-my_off_t Startup_scan::move_to(Binlog_file_reader &reader, Log_event_type type,
-                               my_off_t end) {
+std::optional<my_off_t> Startup_scan::move_to(Binlog_file_reader &reader,
+                                              Log_event_type type,
+                                              my_off_t end) {
   const auto checksum =
       reader.format_description_event().footer()->checksum_alg;
   const size_t n_bytes = event_bytes(type, checksum);
   const my_off_t here = reader.position();
-  if (end < here + n_bytes) return 0;
+  if (end < here + n_bytes) return std::nullopt;
 
   unsigned char
       event[LOG_EVENT_MINIMAL_HEADER_LEN + XID_BYTES + BINLOG_CHECKSUM_LEN];
@@ -189,17 +190,18 @@ my_off_t Startup_scan::move_to(Binlog_file_reader &reader, Log_event_type type,
       !reader.seek(there) &&
       reader.ifile()->read(event, n_bytes) == static_cast<ssize_t>(n_bytes) &&
       is_event(event, type, checksum, end);
-  return reader.seek(found ? there : here) || !found ? 0 : there - here;
+  if (reader.seek(found ? there : here) || !found) return std::nullopt;
+  return there - here;
 }
 
 void Startup_scan::skip_to_xid(Binlog_file_reader &reader, my_off_t end) {
   if (end < reader.position() + MIN_SKIP_BYTES) return;
   const auto n_bytes = move_to(reader, mysql::binlog::event::XID_EVENT, end);
-  if (n_bytes == 0) return;
+  if (!n_bytes) return;
   ++m_transactions;
-  m_bytes += n_bytes;
+  m_bytes += *n_bytes;
   ++s_transactions_skipped;
-  s_bytes_skipped += n_bytes;
+  s_bytes_skipped += *n_bytes;
 }
 
 void Startup_scan::take_noted_gtids(Binlog_file_reader &reader) {
@@ -220,16 +222,16 @@ void Startup_scan::take_noted_gtids(Binlog_file_reader &reader) {
   const my_off_t here = reader.position();
   const auto n_bytes =
       move_to(reader, mysql::binlog::event::STOP_EVENT, length);
-  if (n_bytes == 0) return;
+  if (!n_bytes) return;
   if (m_gtids->add_gtid_set(&noted) != RETURN_STATUS_OK) {
     /* What could not be added may be found. */
     (void)reader.seek(here);
     return;
   }
   m_is_noted = true;
-  m_bytes += n_bytes;
+  m_bytes += *n_bytes;
   ++s_gtids_noted;
-  s_bytes_skipped += n_bytes;
+  s_bytes_skipped += *n_bytes;
 }
 
 }  // namespace binlog

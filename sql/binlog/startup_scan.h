@@ -47,6 +47,7 @@ noticed by the start. With EVENTS it is, if it hits the header of an event. */
 #define BINLOG_STARTUP_SCAN_H
 
 #include <cstdint>
+#include <optional>
 
 #include "my_inttypes.h"
 #include "mysql/binlog/event/binlog_event.h"
@@ -144,10 +145,11 @@ class Startup_scan {
   @param[in,out] reader  the reader
   @param[in]     type    XID_EVENT or STOP_EVENT
   @param[in]     end     offset at which such an event should end
-  @return bytes that were moved over, 0 if there is no such event */
-  static my_off_t move_to(Binlog_file_reader &reader,
-                          mysql::binlog::event::Log_event_type type,
-                          my_off_t end);
+  @return bytes that were moved over, also none; nothing if there is no such
+          event */
+  static std::optional<my_off_t> move_to(
+      Binlog_file_reader &reader, mysql::binlog::event::Log_event_type type,
+      my_off_t end);
 
   /** Offset up to which transactions may be moved over; NOT_KNOWN until it has
   been asked for. */
