@@ -69,7 +69,7 @@ def _statements(r: random.Random, number: int, mode: str) -> str:
     if mode != "ON":
         kinds += ["mixed"]
     else:
-        kinds += ["tagged", "empty-gtid", "sources", "unlogged", "purged"]
+        kinds += ["tagged", "empty-gtid", "sources", "unlogged", "owned", "purged"]
     return _all_statements(r, number, mode)[r.choice(kinds)]
 
 
@@ -110,9 +110,12 @@ def _all_statements(r: random.Random, number: int, mode: str) -> dict[str, str]:
             for source, gno in r.sample([(source, 10_000 + number * 50 + gno) for source in "3456" for gno in range(15)], 20)
         )
         + "SET gtid_next = 'AUTOMATIC';",
-        # In gtid_executed, but in no binary log. Without COMMIT the client would own the GTID for ever, and a restart add it.
+        # In the binary log as an empty transaction.
         "unlogged": f"SET sql_log_bin = OFF, gtid_next = '{_UUID[:-1]}7:{number + 1}';"
         f"INSERT INTO d.t (b) VALUES ({value}); COMMIT; SET sql_log_bin = ON, gtid_next = 'AUTOMATIC';",
+        # Without COMMIT MySQL has the GTID in no binary log, and in gtid_executed from the next start on.
+        "owned": f"SET sql_log_bin = OFF, gtid_next = '{_UUID[:-1]}9:{number + 1}'; INSERT INTO d.t (b) VALUES ({value});",
+        # In gtid_executed, but in no binary log.
         "purged": f"SET GLOBAL gtid_purged = '+{_UUID[:-1]}8:{number * 10 + 1}-{number * 10 + 5}';",
         "empty-gtid": f"SET gtid_next = '{_UUID}:{1000 + number}'; COMMIT; SET gtid_next = 'AUTOMATIC';",
     }
@@ -190,6 +193,10 @@ def make(
     is_replica = source is not None and settings["gtid-mode"] != "OFF"
     if is_replica:
         settings["log-replica-updates"] = r.choice(["ON", "OFF"])
+        # The source has logged rows, which a server with STATEMENT cannot log. The last of an option counts.
+        if settings["binlog-format"] == "STATEMENT":
+            settings["binlog-format"] = "MIXED"
+            options += ["--binlog-format=MIXED"]
         options += ["--relay-log=relay", "--skip-replica-start", f"--log-replica-updates={settings['log-replica-updates']}"]
     copy(base, home)
     if source is not None and is_replica:

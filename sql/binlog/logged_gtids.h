@@ -10,8 +10,8 @@ The GTIDs that a start would find in the binary log that is being written.
 A start takes the GTIDs of the Previous_gtids event at the beginning of the last
 file and of each GTID event that follows. The same events are counted here, when
 they are written, so that at shutdown the set is known without reading them. It
-is not derived from gtid_executed, which may differ: a transaction with
-sql_log_bin=0 and a GTID of its own, say, is in gtid_executed and in no file. */
+is not derived from gtid_executed, which may differ: what was added to
+gtid_purged, say, is in gtid_executed and in no file. */
 
 #ifndef BINLOG_LOGGED_GTIDS_H
 #define BINLOG_LOGGED_GTIDS_H
