@@ -31,6 +31,7 @@ from bench.subjects import (
     FOREIGN_SUBJECTS,
     OLTP_SUBJECTS,
     OUTAGE_SUBJECTS,
+    PREPARED_SUBJECTS,
     REDO_SUBJECTS,
     STARTUP_SUBJECTS,
     UNDO_SUBJECTS,
@@ -206,13 +207,15 @@ def _first_use(settings: Settings, tables: Tables, used: int, crash: bool) -> No
 @click.option("--cached", is_flag=True,
               help="Leave the undo in the kernel's page cache, and read it from there.")  # fmt: skip
 @click.option("--rollback", is_flag=True, help="Also wait until the transaction is rolled back.")
+@click.option("--prepared", is_flag=True,
+              help="The transaction was prepared, and the binary log does not know it: it is rolled back at start.")  # fmt: skip
 @common_options
-def undo_command(rows: int, cached: bool, rollback: bool, **common: Any) -> None:
+def undo_command(rows: int, cached: bool, rollback: bool, prepared: bool, **common: Any) -> None:
     """Start after a crash in a big transaction: time to find its locks."""
     with _errors():
         settings = Settings(**common)
-        check_names(settings.subjects, UNDO_SUBJECTS)
-        options = undo.Options(rows, cached, rollback, settings.subjects)
+        check_names(settings.subjects, PREPARED_SUBJECTS if prepared else UNDO_SUBJECTS)
+        options = undo.Options(rows, cached, rollback, prepared, settings.subjects)
         _bench(settings, {"undo": lambda context: undo.run(context, options)})
 
 
@@ -376,7 +379,7 @@ def all_command(tables: int, schemas: int, **common: Any) -> None:
         size = _tables(tables, schemas)
         clean = startup.Options(size, crash=False, ddl=False, warm=True, subjects=starting)
         crash = startup.Options(size, crash=True, ddl=False, warm=False, subjects=starting)
-        back = undo.Options(4_000_000, False, False, undoing)
+        back = undo.Options(4_000_000, False, False, False, undoing)
         sorts = ddl.Options(600_000, ddl.KEYS, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), sorting)
         load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), loading)
         experiments: dict[str, Experiment] = {"fileio": lambda context: fileio.run(context, 5.0)}

@@ -35,6 +35,7 @@ PROGRESS = "innodb_startup_progress_interval"
 BINLOG_SCAN = "binlog_startup_scan"
 REDO = "innodb_redo_recovery"
 FLUSH = "innodb_recovery_flush"
+ROLLBACK = "innodb_recovery_rollback_async"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -50,6 +51,7 @@ STOCK_VALUES = {
     BINLOG_SCAN: "EVENTS",
     REDO: "STOCK",
     FLUSH: "WAIT",
+    ROLLBACK: "OFF",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
@@ -178,7 +180,7 @@ def stock_settings(binary: Binary) -> dict[str, str]:
     return {name: value for name, value in STOCK_VALUES.items() if binary.knows(name)}
 
 
-ALL_ON = {BINLOG_SCAN: "TRANSACTIONS", REDO: "PARALLEL", FLUSH: "BACKGROUND"}
+ALL_ON = {BINLOG_SCAN: "TRANSACTIONS", REDO: "PARALLEL", FLUSH: "BACKGROUND", ROLLBACK: "ON"}
 """What of our own is off by default, at its fast value."""
 
 FOREIGN_SUBJECTS = frozenset({"stock", "mariadb"})
@@ -203,6 +205,9 @@ FIRST_USE_SUBJECTS = ("stock", "off", "map")
 
 UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "defaults")
 """Subjects of the undo experiment. MariaDB logs nothing about the phase that is measured."""
+
+PREPARED_SUBJECTS = ("stock", "off", "rollback-async", "defaults")
+"""Subjects of the same with a transaction that was prepared."""
 
 DDL_SUBJECTS = (
     "stock",
@@ -258,6 +263,7 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
         "binlog-scan": ({BINLOG_SCAN: "TRANSACTIONS"}, "last binary log read from transaction to transaction"),
         "redo": ({REDO: "PARALLEL"}, "redo read ahead and parsed without building indexes"),
         "redo-flush": ({REDO: "PARALLEL", FLUSH: "BACKGROUND"}, "the same, and opened before all pages are written"),
+        "rollback-async": ({ROLLBACK: "ON"}, "prepared transactions rolled back after the server has opened"),
         "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),
         "merge-on-the-fly": ({ON_THE_FLY: "ON"}, "last merge not written out"),
         "merge-keep-cache": ({DROP_CACHE: "OFF"}, "sort files stay in the page cache"),

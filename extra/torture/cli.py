@@ -28,7 +28,7 @@ from torture import canaries, recovered, redo, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
-from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_scan
+from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_rollback, use_scan
 from torture.power import PowerLife
 from torture.redo import RedoLife
 from torture.sites import SITES, SitesLife
@@ -248,6 +248,8 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
         use_map(rig)
     if _crashes(rig.counts.scan_starts) and not _crashes(rig.counts.scan_used):
         use_scan(rig)
+    if _crashes(rig.counts.rollback_starts) and not _crashes(rig.counts.rollback_used):
+        use_rollback(rig)
     return found
 
 
@@ -275,6 +277,8 @@ def _details(counts: Counts) -> str:
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
         f" innodb_redo_recovery=PARALLEL in {_by_kind(counts.redo_used, counts.redo_starts)};"
         f" innodb_recovery_flush=BACKGROUND in {_by_kind(counts.flush_used, counts.flush_starts)};"
+        f" innodb_recovery_rollback_async=ON in {_by_kind(counts.rollback_used, counts.rollback_starts)},"
+        f" {counts.handed_over} transactions handed over;"
         f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} disks on which stock does not start either;"
@@ -344,6 +348,9 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "redo_used": {kind: number for kind, number in counts.redo_used.items() if kind and number},
         "flush_starts": {kind: number for kind, number in counts.flush_starts.items() if kind},
         "flush_used": {kind: number for kind, number in counts.flush_used.items() if kind and number},
+        "rollback_starts": {kind: number for kind, number in counts.rollback_starts.items() if kind},
+        "rollback_used": {kind: number for kind, number in counts.rollback_used.items() if kind and number},
+        "handed_over": counts.handed_over,
         "images": counts.images,
         "without_redo": counts.without_redo,
         "unrecovered": len(counts.refusals),
@@ -430,10 +437,13 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
-    # That of use_scan() counts for its kind alone: it shows that the scan works, not that a crash has met it.
+    # Those of use_scan() and use_rollback() count for their kinds alone: they show that it works, not that a crash has met it.
     starts = _crashes(counts.scan_starts)
     if starts and not _crashes(counts.scan_used) and not counts.scan_used["scan"]:
         problems.append(f"none of {starts} starts with binlog_startup_scan has left anything out")
+    starts = _crashes(counts.rollback_starts)
+    if starts and not _crashes(counts.rollback_used) and not counts.rollback_used["rollback"]:
+        problems.append(f"none of {starts} starts with innodb_recovery_rollback_async has handed a transaction over")
     for kind, (many, share) in SCAN_SHARES.items():
         starts, used = counts.scan_starts[kind], counts.scan_used[kind]
         if starts >= many and used < share * starts:

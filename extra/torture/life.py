@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ from redstart_cli.console import say
 from torture import load, pages, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
-from torture.server import MAP_ON, SCAN_ON, Place, Server, ask_oracle, check_binlog, initialise, page_option
+from torture.server import MAP_ON, ROLLBACK_ON, SCAN_ON, Place, Server, ask_oracle, check_binlog, initialise, page_option
 
 JOIN_TIMEOUT_SEC = 90
 # Commits that make a crash worth its while, and how long to wait for them.
@@ -40,6 +41,13 @@ _LARGE = (
     "INSERT INTO scan.t (b) WITH RECURSIVE q (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM q WHERE n < 300)"
     " SELECT REPEAT('s', 1000) FROM q"
 )
+# Rows of the transaction that is cut off the binary log, and of the one before.
+CUT_ROWS = 300
+_CUT = (
+    f"INSERT INTO cut.t (b) WITH RECURSIVE q (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM q WHERE n < {CUT_ROWS})"
+    " SELECT REPEAT('c', 1000) FROM q"
+)
+CUT_SEC = 60.0
 # Lives with pages of another size than 16 KiB.
 OTHER_PAGE_SHARE = 0.3
 OTHER_PAGES_KIB = (4, 8, 32, 64)
@@ -93,6 +101,10 @@ class Counts:
     # And for innodb_recovery_flush=BACKGROUND: those that have left pages to the page cleaners.
     flush_starts: Counter[str] = field(default_factory=Counter)
     flush_used: Counter[str] = field(default_factory=Counter)
+    # And for innodb_recovery_rollback_async=ON: those that have handed a transaction over, and how many these were.
+    rollback_starts: Counter[str] = field(default_factory=Counter)
+    rollback_used: Counter[str] = field(default_factory=Counter)
+    handed_over: int = 0
     # Of kind redo: crashes, those that stock did not recover, and those with little redo.
     images: int = 0
     # Why stock did not.
@@ -171,6 +183,11 @@ class Counts:
         if server.has_flush:
             self.flush_starts[server.place.crash] += 1
             self.flush_used[server.place.crash] += server.has_left_pages()
+        if server.has_rollback:
+            handed_over = server.handed_over()
+            self.rollback_starts[server.place.crash] += 1
+            self.rollback_used[server.place.crash] += handed_over > 0
+            self.handed_over += handed_over
         if server.has_scan:
             self.scan_starts[server.place.crash] += 1
             self.scan_used[server.place.crash] += server.passes_skipped() > 1
@@ -484,6 +501,59 @@ def use_scan(rig: Rig) -> None:
             return _check_large(server)
 
     _use(rig, "scan", [SCAN_ON, "--max-binlog-size=64M"], work)
+
+
+def cut_off(server: Server) -> None:
+    """Kill a server when a transaction is prepared and in the binary log, and cut it off there."""
+    with load.connect(server.socket) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE cut")
+        cursor.execute("CREATE TABLE cut.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+        cursor.execute(_CUT)
+        # A transaction is committed in the engine when the file is synced, and this comes before.
+        cursor.execute("SET GLOBAL binlog_group_commit_sync_delay = 1000000")
+        cursor.execute("SHOW BINARY LOG STATUS")
+        name, position = cursor.fetchone()[:2]
+
+    def commit() -> None:
+        with contextlib.suppress(pymysql.err.MySQLError, OSError), load.connect(server.socket) as other, other.cursor() as cursor:
+            cursor.execute(_CUT)
+
+    file = server.place.data / name
+    client = threading.Thread(target=commit)
+    client.start()
+    end = time.monotonic() + CUT_SEC
+    while file.stat().st_size <= position and time.monotonic() < end:
+        time.sleep(0.001)
+    server.kill()
+    client.join()
+    if file.stat().st_size <= position:
+        raise BenchError(f"nothing was written to {name} in {CUT_SEC} s")
+    os.truncate(file, position)
+
+
+def _check_cut_off(server: Server) -> Verdict:
+    """Whether the rows before are there, and those of the transaction are not; and whether its locks go."""
+    with load.connect(server.socket) as connection, connection.cursor() as cursor:
+        verdict = check_binlog(cursor, server.place.data)
+        cursor.execute("UPDATE cut.t SET b = CONCAT(b, 'd')")
+        cursor.execute("SELECT COUNT(*), CAST(SUM(b = CONCAT(REPEAT('c', 1000), 'd')) AS SIGNED) FROM cut.t")
+        rows, right = cursor.fetchone()
+    if (rows, right) != (CUT_ROWS, CUT_ROWS):
+        verdict.wrong.append(f"cut.t has {rows} rows, {right} of them right, and not {CUT_ROWS}")
+    return verdict
+
+
+def use_rollback(rig: Rig) -> None:
+    """A start that finds a prepared transaction that the binary log does not know, and must leave it to its thread."""
+
+    def work(place: Place) -> Verdict:
+        with _running(rig, place) as server:
+            cut_off(server)
+        with _running(rig, place) as server:
+            rig.counts.ask(server, is_turn=False)
+            return _check_cut_off(server)
+
+    _use(rig, "rollback", [ROLLBACK_ON], work)
 
 
 def use_map(rig: Rig) -> None:

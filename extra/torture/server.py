@@ -39,9 +39,12 @@ REDO_SHARE = 1 / 2
 REDO_ON, REDO_OFF = "--loose-innodb-redo-recovery=PARALLEL", "--loose-innodb-redo-recovery=STOCK"
 FLUSH_SHARE = 1 / 2
 FLUSH_ON, FLUSH_OFF = "--loose-innodb-recovery-flush=BACKGROUND", "--loose-innodb-recovery-flush=WAIT"
+ROLLBACK_SHARE = 1 / 2
+ROLLBACK_ON, ROLLBACK_OFF = "--loose-innodb-recovery-rollback-async=ON", "--loose-innodb-recovery-rollback-async=OFF"
 LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")
 REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
 _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
+_HANDED_OVER = re.compile(r"Prepared transactions that the binary log does not know, to be rolled back in the background: (\d+)")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
 MAX_LOG_BYTES = 8 << 20
 TRUNCATE_SEC = 5.0
@@ -95,6 +98,7 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         *_scan_options(r),
         REDO_ON if r.random() < REDO_SHARE else REDO_OFF,
         FLUSH_ON if r.random() < FLUSH_SHARE else FLUSH_OFF,
+        ROLLBACK_ON if r.random() < ROLLBACK_SHARE else ROLLBACK_OFF,
     ]
 
 
@@ -208,6 +212,16 @@ class Server:
     def has_left_pages(self) -> bool:
         """Whether it has opened so."""
         return bool(LEFT.search(self.said()))
+
+    @property
+    def has_rollback(self) -> bool:
+        """Whether it may open before it has rolled back what was prepared and the binary log does not know."""
+        return self.binary.name == "ours" and ROLLBACK_ON in self.place.options
+
+    def handed_over(self) -> int:
+        """How many such transactions it has left to its thread."""
+        found = _HANDED_OVER.search(self.said())
+        return int(found[1]) if found else 0
 
     def redo_reused(self) -> bool:
         """Whether it has recovered index pages that way."""

@@ -8,13 +8,22 @@ tables to lock, before it accepts connections; redo has next to nothing to do.
 Cached: the same state in the kernel's page cache, read without O_DIRECT, so that the search reads
 nothing from the device; its time is that of the processor. Recovery empties the buffer pool when it
 has applied the redo log, so undo is never cached there.
+
+Prepared: the transaction was to be committed, is prepared in InnoDB, and was cut off the binary log. A start rolls it back
+before it accepts connections, or leaves it to the thread that rolls back in the background.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import pymysql
 
 from bench import logs, starts, tools
 from bench.context import Context
@@ -23,7 +32,7 @@ from bench.diskstats import SECTOR_BYTES, read_counters
 from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
-from bench.subjects import UNDO_SUBJECTS, Subject
+from bench.subjects import PREPARED_SUBJECTS, ROLLBACK, UNDO_SUBJECTS, Subject
 
 SEED_ROWS = 1000
 FLUSH_TIMEOUT_SEC = 900.0
@@ -49,6 +58,7 @@ class Options:
     rows: int
     cached: bool
     rollback: bool
+    prepared: bool
     subjects: tuple[str, ...]
 
 
@@ -99,6 +109,34 @@ class Undo(FullTables):
 
     def crash(self, server: Server) -> None:
         """Updates all rows in one transaction, waits until no page is dirty, kills the server."""
+        self._update(server)
+        server.kill()
+
+    def crash_prepared(self, server: Server) -> None:
+        """The same, killed in the commit, and what was written of it to the binary log is cut off."""
+        connection = self._update(server)
+        # A transaction is prepared, written to the binary log, and committed when the delay is over.
+        for setting in ("innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1", "binlog_group_commit_sync_delay = 1000000"):
+            server.query(f"SET GLOBAL {setting}")
+        name, position = server.query("SHOW BINARY LOG STATUS")[0][:2]
+        file = server.datadir / str(name)
+
+        def commit() -> None:
+            with contextlib.suppress(pymysql.Error), connection.cursor() as cursor:
+                cursor.execute("COMMIT")
+
+        client = threading.Thread(target=commit)
+        client.start()
+        deadline = time.monotonic() + FLUSH_TIMEOUT_SEC
+        while file.stat().st_size <= int(position) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        server.kill()
+        client.join()
+        if file.stat().st_size <= int(position):
+            raise BenchError(f"nothing was written to {file} in time")
+        os.truncate(file, int(position))
+
+    def _update(self, server: Server) -> pymysql.connections.Connection[Any]:
         connection = server.connect()
         with connection.cursor() as cursor:
             cursor.execute("BEGIN")
@@ -110,7 +148,7 @@ class Undo(FullTables):
             if time.monotonic() > deadline:
                 raise BenchError("the dirty pages of the update were not written out in time")
             time.sleep(0.5)
-        server.kill()
+        return connection
 
     @staticmethod
     def _dirty_pages(server: Server) -> int:
@@ -122,24 +160,28 @@ def run(context: Context, options: Options) -> None:
     """Runs the experiment and adds its runs to the document."""
     tools.need_root("a cold start (dropping the kernel's caches)")
     recipe = Undo(options.rows)
-    subjects = context.find_subjects(options.subjects or UNDO_SUBJECTS)
+    subjects = context.find_subjects(options.subjects or (PREPARED_SUBJECTS if options.prepared else UNDO_SUBJECTS))
     maker = subjects[0]
     datadir = context.make_datadir(recipe, maker.binary)
-    if not datadir.has_state("crash"):
+    state = _state(options)
+    if not datadir.has_state(state):
         context.ui.say("making the crash state (one big update, kill -9)")
-        maker_options = [*maker.options, *MAKER_OPTIONS]
-        act = recipe.crash
-        make_state(context.layout, datadir, maker.binary, maker_options, "crash", "clean", act)
+        act = recipe.crash_prepared if options.prepared else recipe.crash
+        make_state(context.layout, datadir, maker.binary, [*maker.options, *MAKER_OPTIONS], state, "clean", act)
     task = context.ui.begin("undo", context.rounds * len(subjects))
     for number in range(1, context.rounds + 1):
         for subject in subjects:
             context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
-            mode = "cached" if options.cached else "crash"
+            mode = "cached" if options.cached else state
             result = starts.new_run("undo", subject.name, mode, number, {"rows": options.rows})
             _measure(context, datadir, subject, result, options)
             context.finish(result, _in_words(result))
             context.ui.update(task, advance=1)
     context.ui.end(task)
+
+
+def _state(options: Options) -> str:
+    return "prepared" if options.prepared else "crash"
 
 
 def _measure(
@@ -166,12 +208,32 @@ def _measure(
             run.problems.append("no crash recovery")
         if options.cached and io.process_read_bytes > found.pages * CACHED_BYTES_PER_PAGE:
             run.problems.append(f"{io.process_read_bytes:,} bytes read, all undo should be cached")
-        if options.rollback:
+        if options.prepared:
+            _check_prepared(run, server, subject)
+        # What was prepared is rolled back before the server is ready, but for one subject.
+        if options.rollback and (not options.prepared or _is_async(subject)):
             _add_rollback(context, run, server)
 
     more = CACHED_OPTIONS if options.cached else ()
     drop_caches = not options.cached
-    starts.measure(context, datadir, "crash", subject, result, drop_caches, more, extra)
+    starts.measure(context, datadir, _state(options), subject, result, drop_caches, more, extra)
+
+
+def _is_async(subject: Subject) -> bool:
+    """Whether it leaves prepared transactions to the thread that rolls back in the background."""
+    return subject.settings.get(ROLLBACK) == "ON"
+
+
+def _check_prepared(run: Run, server: Server, subject: Subject) -> None:
+    """Whether the transaction is gone, and was handed over if it should be."""
+    ((count,),) = server.query("SELECT COUNT(*) FROM bench.t WHERE v <> 0")
+    if count:
+        run.problems.append(f"{count:,} rows are as the transaction left them")
+    rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_recovery_rollback_async_transactions'")
+    handed_over = int(rows[0][1]) if rows else 0
+    run.metrics["handed_over"] = handed_over
+    if handed_over != _is_async(subject):
+        run.problems.append(f"{handed_over} transactions were handed over")
 
 
 def _add_rollback(context: Context, run: Run, server: Server) -> None:

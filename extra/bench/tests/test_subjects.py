@@ -78,9 +78,11 @@ def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
         "binlog_startup_scan": "TRANSACTIONS",
         "innodb_redo_recovery": "PARALLEL",
         "innodb_recovery_flush": "BACKGROUND",
+        "innodb_recovery_rollback_async": "ON",
     }
     assert found.uses_map
-    with pytest.raises(Unavailable, match="binlog_startup_scan, innodb_recovery_flush, innodb_redo_recovery"):
+    missing = "binlog_startup_scan, innodb_recovery_flush, innodb_recovery_rollback_async, innodb_redo_recovery"
+    with pytest.raises(Unavailable, match=missing):
         subjects.own_subject("all-on", patched())
 
 

@@ -14,7 +14,7 @@ from differential.server import Binary
 from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
 from torture.oracle import NEVER, History, State, Step, Table, Verdict
-from torture.server import _SKIPPED, MAP_OFF, MAP_ON, SCAN_OFF, SCAN_ON, Place, Server, observe
+from torture.server import _SKIPPED, MAP_OFF, MAP_ON, ROLLBACK_OFF, ROLLBACK_ON, SCAN_OFF, SCAN_ON, Place, Server, observe
 
 
 class Cursor:
@@ -155,3 +155,16 @@ def test_a_discarded_table_must_not_be_met_by_load() -> None:
     states = [history.base.copy() for history in histories]
     states[0].tables["t"] = Table("plain", is_discarded=True)
     assert life.must_start_anew(histories, states, NEVER)
+
+
+def test_starts_that_hand_transactions_over_are_counted(tmp_path: Path) -> None:
+    counts, log = Counts(), tmp_path / "log"
+    source = (Path(__file__).parents[3] / "storage/innobase/trx/trx0async.cc").read_text(encoding="utf-8")
+    line = "".join(re.findall(r'"(.*?)"', source[source.index("ib::info(") :])[:2])
+    log.write_text("")
+    counts.ask(fake_server(log, option=ROLLBACK_ON))
+    assert (counts.rollback_starts[""], counts.rollback_used[""], counts.handed_over) == (1, 0, 0)
+    log.write_text(f"[Note] [MY-013779] [InnoDB] {line}12\n")
+    for name, option in (("ours", ROLLBACK_ON), ("ours", ROLLBACK_OFF), ("off", ROLLBACK_ON), ("stock", ROLLBACK_ON)):
+        counts.ask(fake_server(log, name, option))
+    assert (counts.rollback_starts[""], counts.rollback_used[""], counts.handed_over) == (2, 1, 12)

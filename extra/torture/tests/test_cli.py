@@ -39,6 +39,7 @@ def problems(**changes: Any) -> list[str]:
 
 def test_a_run_that_finds_nothing_wrong_is_good() -> None:
     assert problems() == []
+    assert problems(rollback_starts=Counter(kill=9, rollback=1), rollback_used=Counter(rollback=1)) == []
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,8 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"scan_starts": Counter(kill=9), "scan_used": Counter()}, "none of 9 starts with binlog_startup_scan"),
         # What was arranged, or followed a stop, is no crash.
         ({"scan_starts": Counter({"kill": 9, "": 5}), "scan_used": Counter({"": 5})}, "none of 9 starts with binlog_startup_scan"),
+        ({"rollback_starts": Counter(kill=9)}, "none of 9 starts with innodb_recovery_rollback_async"),
+        ({"rollback_starts": Counter({"kill": 9, "": 5}), "rollback_used": Counter({"": 5})}, "none of 9 starts with innodb_"),
         ({"scan_used": Counter(kill=1)}, "0 of 70 starts after a power crash"),
         ({"scan_used": Counter(kill=1, power=1)}, "1 of 70 starts after a power crash"),
         ({"scan_starts": Counter(kill=90)}, "0 of 90 starts after a kill crash"),
@@ -130,7 +133,7 @@ def test_the_report_has_the_keys_that_others_read() -> None:
     report = cli._report(GOOD, 7, FOUND)
     keys = "cycles kills power_cuts faults acknowledged checked lost wrong canaries seed".split()
     keys += "known fired sites turns checked_in files_checked pages_checked map_starts map_used".split()
-    keys += "scan_starts scan_used loads undo undo_barred undo_left".split()
+    keys += "rollback_starts rollback_used handed_over scan_starts scan_used loads undo undo_barred undo_left".split()
     assert set(keys) <= report.keys()
     assert (report["seed"], report["canaries"]) == (7, FOUND)
 

@@ -1,0 +1,124 @@
+# ==== Purpose ====
+#
+# Leave prepared transactions that the binary log does not know in a data
+# directory of its own, and start servers on copies of it.
+#
+# ==== Usage ====
+#
+# Within a perl block:
+#
+#   require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/recovery_rollback.pl";
+#   initialize_rollback();
+#   make_tables(N);
+#   start() or die;
+#   client_stays('UPDATE t0 ...');            # until the binary log is blocked
+#   crash_before_binlog('BEGIN; ...; COMMIT', ...);
+#   restore_crash();                          # a copy of what was left
+#   start(async('ON')) or die;
+#
+# undo_read_ahead.pl and tablespace_check.pl have the rest.
+#
+# ==== References ====
+#
+# Bug#101115
+
+require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/undo_read_ahead.pl";
+
+use strict;
+use warnings;
+use File::Path;
+
+my $crash = "$ENV{MYSQL_TMP_DIR}/recovery_rollback.crash";
+my $error_log = "$ENV{MYSQL_TMP_DIR}/tablespace_check.err";
+
+# Undo is read page by page, so that a rollback is no faster than its pages.
+sub initialize_rollback {
+  initialize_undo('--log-bin=binlog', '--server-id=1', '--max-connections=500',
+    '--innodb-undo-read-ahead-pages=0', @_);
+  use_faults();
+}
+
+sub async {
+  my ($value) = @_;
+  return "--innodb-recovery-rollback-async=$value";
+}
+
+# A server runs, and no write to the binary log returns any more. Clients execute
+# SQL that ends with a commit, each; when all are prepared, the server is killed.
+sub crash_before_binlog {
+  my (@commits) = @_;
+
+  fault('write', 'data/binlog.0 block');
+  client_stays($_) foreach @commits;
+  wait_until('commits', sub {
+      my (undef, $n) = client("SELECT COUNT(*) FROM performance_schema.threads
+        WHERE processlist_state = 'waiting for handler commit'
+          AND type = 'FOREGROUND'", '-N');
+      return $n == @commits && n_faults('write') > 0;
+    });
+
+  # The state is shown a moment before a transaction is prepared.
+  my ($last, $since) = ('', time());
+  wait_until('standstill', sub {
+      my $now = status('Innodb_redo_log_current_lsn');
+      $since = time() if $now ne $last;
+      $last = $now;
+      return time() - $since >= 2;
+    });
+  my ($success, $output) = client('FLUSH LOCAL ENGINE LOGS', '');
+  die $output unless $success;
+
+  crash();
+  end_fault('write');
+  forget_clients();
+  rmtree($crash);
+  system('cp', '-a', 'data', $crash) == 0 or die 'Cannot copy data';
+}
+
+# What that crash has left.
+sub restore_crash {
+  rmtree('data');
+  system('cp', '-a', $crash, 'data') == 0 or die 'Cannot restore data';
+}
+
+# What a client sees.
+sub answers {
+  my ($sql) = @_;
+  my (undef, $output) = client($sql, '--database=test --force');
+  return $output;
+}
+
+sub n_handed_over {
+  return status('Innodb_recovery_rollback_async_transactions');
+}
+
+sub error_log { return read_file($error_log); }
+
+# Start a server that rolls back a table slowly, page by page from disk, and
+# wait until it is in the middle. Then it waits.
+sub start_and_hold {
+  my ($table, @options) = @_;
+
+  fault('page', "test/$table.ibd slow");
+  start(@options) or die "Cannot start:\n" . error_log();
+  my $n_before;
+  wait_until('rollback', sub {
+      return 0 unless error_log() =~ /Rolling back trx with id/;
+      $n_before = n_faults('page') unless defined $n_before;
+      return n_faults('page') >= $n_before + 5;
+    });
+  fault('page', "test/$table.ibd block");
+  wait_until('a read of the rollback', sub { n_faults('page') > 0 });
+}
+
+# It goes on.
+sub let_go {
+  end_fault('page');
+}
+
+sub finish_rollback {
+  rmtree($crash);
+  finish();
+}
+
+1;
