@@ -483,20 +483,30 @@ def _write_reports(
                 type=click.Path(path_type=Path, exists=True, dir_okay=False))  # fmt: skip
 @_file("--markdown", "markdown_path", "Write the tables to this file.")
 @_file("--html", "html_path", "Write a report with plots to this file.")
-@click.option("--picture", "picture_folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Write the picture of the README to this folder, for light and dark pages.")  # fmt: skip
 def report_command(
-    files: tuple[Path, ...], markdown_path: Path | None, html_path: Path | None, picture_folder: Path | None
+    files: tuple[Path, ...], markdown_path: Path | None, html_path: Path | None
 ) -> None:
     """Makes one report from the JSON files of several calls."""
     with _errors():
-        if markdown_path is None and html_path is None and picture_folder is None:
-            raise BenchError("say where to write: --markdown FILE, --html FILE or --picture DIR")
-        documents = [results.load(path) for path in files]
-        _write_reports(documents, markdown_path, html_path)
-        if picture_folder is not None:
-            for path in picture.write(documents, picture_folder):
-                click.echo(path)
+        if markdown_path is None and html_path is None:
+            raise BenchError("say where to write: --markdown FILE or --html FILE")
+        _write_reports([results.load(path) for path in files], markdown_path, html_path)
+
+
+@main.command("plot")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--results", "results_folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              default=picture.FIGURES, help="Published results; without it, docs/figures.")  # fmt: skip
+@click.option("--output", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              default=picture.IMAGES, help="Where the picture is; without it, docs/images.")  # fmt: skip
+def plot_command(files: tuple[Path, ...], results_folder: Path, folder: Path) -> None:
+    """Draws the picture of the README from the published results, after FILES were put there."""
+    with _errors():
+        for path in picture.publish(files, results_folder, folder):
+            click.echo(path)
+            if path.suffix == ".json":
+                for text in report.remarks(results.load(path).runs):
+                    click.echo(f"  {text}")
 
 
 @main.command("clean")

@@ -114,9 +114,15 @@ def save(document: Document, path: Path) -> None:
 def load(path: Path) -> Document:
     """Reads a JSON file; BenchError if it is not one of ours."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return parse(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise BenchError(f"cannot read {path}: {error}") from error
+    except BenchError as error:
+        raise BenchError(f"{path}: {error}") from error
+
+
+def parse(value: Any) -> Document:
+    """The document that `as_json` has written; BenchError if it is none. The value is used up."""
     check(value)
     del value["schema_version"]
     runs = []

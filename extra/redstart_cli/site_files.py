@@ -17,7 +17,7 @@ from pymdownx import slugs
 
 _FIRST = "README.md"
 # A link or a picture of this repository, without its anchor.
-_LINK = re.compile(r"\]\((?![a-z]+:|#|/)([^)#\s]+)")
+_LINK = re.compile(r"""(?:\]\(|\b(?:src|srcset)=")(?![a-z]+:|#|/)([^)#"\s]+)""")
 
 
 def linked_files(repo: Path) -> list[str]:

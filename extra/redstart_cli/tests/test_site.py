@@ -56,7 +56,8 @@ def test_the_site_is_whole(clone: Layout, monkeypatch: pytest.MonkeyPatch) -> No
         page = page_of(clone, name)
         text = page.read_text(encoding="utf-8")
         # Scripts, styles and pictures are there, and are no other host's.
-        needed = re.findall(r'(?:<script[^>]* src|<link[^>]* rel="(?:stylesheet|icon)"[^>]* href|<img[^>]* src)="([^"]+)"', text)
+        needed = re.findall(r'(?:<script[^>]* src|<link[^>]* rel="(?:stylesheet|icon)"[^>]* href)="([^"]+)"', text)
+        needed += re.findall(r'(?:<img[^>]* src|<source[^>]* srcset)="([^"]+)"', text)
         needed += re.findall(r'<link href="([^"]+)" rel="(?:stylesheet|icon)"', text)
         needed += re.findall(r'<link rel="(?:stylesheet|icon)" href="([^"]+)"', text)
         assert len(needed) >= 3 and [file for file in needed if not (page.parent / file).is_file()] == []
@@ -68,6 +69,21 @@ def test_the_site_is_whole(clone: Layout, monkeypatch: pytest.MonkeyPatch) -> No
                 element,
                 wanted.count(f"<{element}>") + wanted.count(f"<{element} "),
             )
+
+
+def test_pictures_for_light_and_dark_pages_are_part_of_the_site(clone: Layout) -> None:
+    for name in ("light", "dark"):
+        (clone.repo / f"docs/images/{name}.svg").parent.mkdir(parents=True, exist_ok=True)
+        (clone.repo / f"docs/images/{name}.svg").write_text("<svg/>", encoding="utf-8")
+    with (clone.repo / "README.md").open("a", encoding="utf-8") as page:
+        page.write(
+            '\n<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="docs/images/dark.svg">\n'
+            '  <img src="docs/images/light.svg" alt="Bars">\n</picture>\n'
+        )
+    site.run(clone, serve=False)
+    text = page_of(clone, "README.md").read_text(encoding="utf-8")
+    for shown in ('srcset="docs/images/dark.svg"', 'src="docs/images/light.svg"'):
+        assert shown in text and (clone.build / "site" / shown.split('"')[1]).is_file()
 
 
 def test_what_leads_nowhere_is_found(clone: Layout, capfd: pytest.CaptureFixture[str]) -> None:
