@@ -59,6 +59,14 @@ void Logged_gtids::written(const Log_event &event) {
   }
 }
 
+void Logged_gtids::transaction_written(const Log_event &event, bool is_wrong) {
+  if (is_wrong) {
+    forget();
+  } else {
+    written(event);
+  }
+}
+
 std::optional<std::string> Logged_gtids::encode() const {
   if (m_set == nullptr) return std::nullopt;
   const size_t n_bytes = m_set->m_gtids.get_encoded_length();

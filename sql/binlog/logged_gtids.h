@@ -29,9 +29,9 @@ namespace binlog {
 writes to the binary log holds its lock, or is alone, as at the start. */
 class Logged_gtids {
  public:
-  /** Largest encoded set that is kept; some 4,000 intervals. A larger one would
-  cost each commit time. */
-  static constexpr size_t MAX_BYTES = 65536;
+  /** Largest encoded set that is kept; some 500 intervals. To add a GTID means
+  to walk along those of its server, and other commits wait for that. */
+  static constexpr size_t MAX_BYTES = 8192;
 
   /** The size is looked at each so many GTIDs. */
   static constexpr unsigned CHECK_EVERY = 1024;
@@ -45,6 +45,12 @@ class Logged_gtids {
   file begins, and what was known before is forgotten.
   @param[in] event  the event, of any type */
   void written(const Log_event &event);
+
+  /** A transaction has been written, or only a part of it.
+  @param[in] event     its GTID event
+  @param[in] is_wrong  there was an error: what a start finds in this file from
+                       here on is not known */
+  void transaction_written(const Log_event &event, bool is_wrong);
 
   /** The file has been closed. */
   void forget();

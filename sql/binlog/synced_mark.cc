@@ -355,15 +355,17 @@ void Synced_mark::Sync::succeeded() {
   if (!mark.write({bytes.begin(), bytes.end()})) mark.close_files();
 }
 
-void Synced_mark::Sync::closed(const std::optional<std::string> &gtids) {
+void Synced_mark::Sync::closed(uint64_t n_bytes,
+                               const std::optional<std::string> &gtids) {
   if (m_mark == nullptr) return;
   Synced_mark &mark = *m_mark;
   const std::lock_guard guard{mark.m_mutex};
   struct stat status;
-  if (end() && ::fstat(mark.m_log_fd, &status) == 0) {
-    mark.m_note.m_synced_bytes = status.st_size;
-    auto closed = gtids ? Closed_note::about(mark.m_log_fd, status.st_size)
-                        : std::nullopt;
+  if (end() && ::fstat(mark.m_log_fd, &status) == 0 &&
+      static_cast<uint64_t>(status.st_size) == n_bytes) {
+    mark.m_note.m_synced_bytes = n_bytes;
+    auto closed =
+        gtids ? Closed_note::about(mark.m_log_fd, n_bytes) : std::nullopt;
     if (closed) {
       closed->m_gtids = *gtids;
       if (mark.write(closed->encode(mark.m_note)))
@@ -377,9 +379,10 @@ void Synced_mark::Sync::closed(const std::optional<std::string> &gtids) {
   mark.close_files();
 }
 
-void Synced_mark::Sync::binlog_closed(bool is_synced, bool ends) {
+void Synced_mark::Sync::binlog_closed(bool is_synced, bool ends,
+                                      uint64_t n_bytes) {
   if (m_mark == nullptr) return;
-  if (is_synced) closed(ends ? g_logged_gtids.encode() : std::nullopt);
+  if (is_synced) closed(n_bytes, ends ? g_logged_gtids.encode() : std::nullopt);
   g_logged_gtids.forget();
 }
 

@@ -167,16 +167,20 @@ class Synced_mark {
     void succeeded();
 
     /** There was no error, nobody has written to the file since, and nobody
-    will: all of it is synced.
-    @param[in] gtids  if the server ends: what a start will find in the file,
-                      encoded, if that is known */
-    void closed(const std::optional<std::string> &gtids = std::nullopt);
+    will: all of it is synced. A file of another size lacks what an earlier
+    write has lost; then nothing is noted.
+    @param[in] n_bytes  size that the file has to have
+    @param[in] gtids    if the server ends: what a start will find in the file,
+                        encoded, if that is known */
+    void closed(uint64_t n_bytes,
+                const std::optional<std::string> &gtids = std::nullopt);
 
     /** The server has closed its binary log, or a relay log, for which nothing
     is noted.
     @param[in] is_synced  there was no error, see closed()
-    @param[in] ends       the server ends; what g_logged_gtids knows is noted */
-    void binlog_closed(bool is_synced, bool ends);
+    @param[in] ends       the server ends; what g_logged_gtids knows is noted
+    @param[in] n_bytes    bytes that were given to the file to be written */
+    void binlog_closed(bool is_synced, bool ends, uint64_t n_bytes);
 
    private:
     /** The sync has ended; to be called with the mutex of the mark.

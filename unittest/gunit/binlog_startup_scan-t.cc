@@ -251,15 +251,17 @@ class BinlogLoggedGtidsTest : public ::testing::Test {
     m_gtids.written(event);
   }
 
-  void write(const std::string &uuid_and_tag, rpl_gno gno) {
+  void write(const std::string &uuid_and_tag, rpl_gno gno,
+             bool is_wrong = false) {
     mysql::gtid::Tsid tsid;
     ASSERT_NE(0u, tsid.from_cstring(uuid_and_tag.c_str()));
     Gtid_specification spec;
     global_tsid_lock->wrlock();
     spec.set(global_tsid_map->add_tsid(tsid), gno);
     global_tsid_lock->unlock();
-    m_gtids.written(
-        Gtid_log_event{1, true, 0, 1, false, 0, 0, spec, 90700, 90700});
+    m_gtids.transaction_written(
+        Gtid_log_event{1, true, 0, 1, false, 0, 0, spec, 90700, 90700},
+        is_wrong);
   }
 
   Checkable_rwlock *m_lock{nullptr};
@@ -283,6 +285,11 @@ TEST_F(BinlogLoggedGtidsTest, FollowsTheEvents) {
   EXPECT_EQ(encoded(A + ":1-2:9:tag:3," + B + ":7"), m_gtids.encode());
   write(A, 2);
   EXPECT_EQ(encoded(A + ":1-2:9:tag:3," + B + ":7"), m_gtids.encode());
+
+  write(B, 8, true);
+  EXPECT_FALSE(m_gtids.encode()) << "a part of it may be there";
+  write(B, 9);
+  EXPECT_FALSE(m_gtids.encode());
 
   begin(B + ":1-5");
   EXPECT_EQ(encoded(B + ":1-5"), m_gtids.encode()) << "another file";
@@ -365,8 +372,8 @@ class BinlogSyncedMarkTest : public ::testing::Test {
   }
 
   static void sync(Synced_mark &mark) { Synced_mark::Sync{&mark}.succeeded(); }
-  static void close_log(Synced_mark &mark) {
-    Synced_mark::Sync{&mark}.closed();
+  void close_log(Synced_mark &mark) {
+    Synced_mark::Sync{&mark}.closed(std::filesystem::file_size(m_log));
   }
   static void fail_to_sync(Synced_mark &mark) {
     const Synced_mark::Sync failing{&mark};
@@ -416,7 +423,7 @@ TEST_F(BinlogSyncedMarkTest, FollowsTheFile) {
   /* Of a relay log nothing is noted, nor lost by a failure. */
   set_length(4 * STEP);
   Synced_mark::Sync{nullptr}.succeeded();
-  Synced_mark::Sync{nullptr}.closed();
+  Synced_mark::Sync{nullptr}.closed(4 * STEP);
   { const Synced_mark::Sync failing{nullptr}; }
   EXPECT_EQ(2 * STEP + 5, Synced_mark::synced_bytes(m_log));
   sync(mark);
@@ -473,7 +480,7 @@ TEST_F(BinlogSyncedMarkTest, TwoAtATime) {
           if (step == fails) {
             one.reset();
           } else if (closes) {
-            one->closed();
+            one->closed(length);
           } else {
             one->succeeded();
           }
@@ -654,7 +661,7 @@ TEST_F(BinlogSyncedMarkTest, GtidsOfAClosedFile) {
         std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
     s_synced_sizes.clear();
     s_watched = note;
-    Synced_mark::Sync{&mark}.closed(set);
+    Synced_mark::Sync{&mark}.closed(STEP + 1, set);
     s_watched.clear();
   };
   const auto known = [&] { return Synced_mark{}.known_gtids(m_log); };
@@ -724,6 +731,17 @@ TEST_F(BinlogSyncedMarkTest, GtidsOfAClosedFile) {
     EXPECT_EQ(n_bytes < 40 ? 0 : STEP + 1, Synced_mark::synced_bytes(m_log));
   }
 
+  /* A write has lost some bytes, or written more than it said. */
+  for (const uint64_t n_bytes : {STEP, STEP + 2}) {
+    make_log(1000);
+    Synced_mark mark;
+    mark.begin(m_log);
+    set_length(STEP + 1);
+    Synced_mark::Sync{&mark}.closed(n_bytes, set);
+    EXPECT_FALSE(known()) << n_bytes;
+    EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log)) << n_bytes;
+  }
+
   /* Not all of the file could be synced, or the set is not known. */
   make_log(1000);
   {
@@ -731,7 +749,7 @@ TEST_F(BinlogSyncedMarkTest, GtidsOfAClosedFile) {
     mark.begin(m_log);
     set_length(STEP + 1);
     fail_to_sync(mark);
-    Synced_mark::Sync{&mark}.closed(set);
+    Synced_mark::Sync{&mark}.closed(STEP + 1, set);
   }
   EXPECT_FALSE(known());
   {
