@@ -33,6 +33,8 @@ class Image:
     settings: dict[str, str] = field(default_factory=dict)
     # Transactions of another server were applied by a replica's threads.
     is_replica: bool = False
+    # With settings that let a start move over transactions, and such a one at the end.
+    is_plain: bool = False
 
     @property
     def log(self) -> Path:
@@ -179,8 +181,8 @@ def make(
 ) -> Image:  # fmt: skip
     """Let a server write a binary log, and end or kill it; an encrypted one needs a server with a keyring.
 
-    With `is_plain`, for a canary, nothing but the transactions and the end differs from seed to seed. With a source it is
-    a replica that has applied what the source has written, and may have logged it.
+    With `is_plain` nothing but the transactions and the end differs from seed to seed, and the last transaction is a large
+    one. With a source it is a replica that has applied what the source has written, and may have logged it.
     """
     r = random.Random(seed)
     settings = _settings(r)
@@ -217,7 +219,8 @@ def make(
             if number == rotation:
                 server.sql("FLUSH BINARY LOGS;")
             # A client of its own: it leaves what it has prepared.
-            server.sql(_statements(r, number, settings["gtid-mode"]))
+            is_large = is_plain and number == count - 1
+            server.sql(_all_statements(r, number, "ON")["large"] if is_large else _statements(r, number, settings["gtid-mode"]))
         is_killed = r.random() < 0.5
         if is_killed:
             server.kill()
@@ -228,4 +231,4 @@ def make(
     for name in ("s", "s.lock", "pid"):
         (home / name).unlink(missing_ok=True)
     shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)
-    return Image(home, options, is_killed, settings["binlog-checksum"] == "CRC32", is_encrypted, settings, is_replica)
+    return Image(home, options, is_killed, settings["binlog-checksum"] == "CRC32", is_encrypted, settings, is_replica, is_plain)

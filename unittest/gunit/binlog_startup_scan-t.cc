@@ -373,7 +373,8 @@ class BinlogSyncedMarkTest : public ::testing::Test {
 
   static void sync(Synced_mark &mark) { Synced_mark::Sync{&mark}.succeeded(); }
   void close_log(Synced_mark &mark) {
-    Synced_mark::Sync{&mark}.closed(std::filesystem::file_size(m_log));
+    std::error_code error;
+    Synced_mark::Sync{&mark}.closed(std::filesystem::file_size(m_log, error));
   }
   static void fail_to_sync(Synced_mark &mark) {
     const Synced_mark::Sync failing{&mark};
