@@ -477,48 +477,9 @@ sub check_buffered {
   crash();
 }
 
-# How many pages of the undo tablespaces are changed and not written.
-sub n_changed_undo_pages {
-  my ($condition) = @_;
-  return sql("SELECT COUNT(*) FROM information_schema.innodb_buffer_page
-    WHERE space IN (4294967279, 4294967278) AND oldest_modification > 0
-      AND $condition") + 0;
-}
-
-# The number, LSN, type and tablespace of each page in some files.
-sub headers {
-  my (@files) = @_;
-  my @headers;
-
-  foreach my $file (@files) {
-    open(my $in, '<:raw', $file) or die "Cannot read $file: $!";
-    for (my $n = 0; sysseek($in, 16384 * $n, 0); ++$n) {
-      last unless sysread($in, my $header, 38) == 38;
-      push(@headers, [ unpack('x4 N x8 Q> n x8 N', $header) ]);
-    }
-  }
-  return @headers;
-}
-
-# How many pages in the doublewrite files are encrypted, or older copies of pages of
-# undo tablespaces that are. They stay there until others are written in their place.
-sub n_encrypted_in_doublewrite {
-  my %is_encrypted;
-  foreach (headers(glob('data/undo_*'))) {
-    my ($n, undef, $type, $space) = @$_;
-    $is_encrypted{"$space:$n"} = 1 if $type == 15;
-  }
-  return scalar(grep {
-    my ($n, undef, $type, $space) = @$_;
-    $type == 15 || $is_encrypted{"$space:$n"}
-  } headers(glob('data/*.dblwr')));
-}
-
 # Leave a prepared transaction whose undo log was written, in part encrypted, and is
 # not in redo any more. Redo alone has the key: the first page of the tablespace was
-# written before there was one, and not since. Recovery itself can do without it: of
-# that tablespace it reads the pages for which there is redo, and those with a copy in
-# the doublewrite files; if it cannot decrypt one of the latter, it takes the copy.
+# written before there was one, and not since.
 sub make_crash_with_new_key {
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
   make_table('prepared', '', 12000);
@@ -535,27 +496,18 @@ sub make_crash_with_new_key {
         WHERE a BETWEEN 3 AND 60;
       XA END 'x'; XA PREPARE 'x'") =~ /(\d+)/g;
   write_some($begin);
-  # It may have been written before, and changed since. Slowly, so that much of the
-  # undo log is left.
-  sql('SET GLOBAL innodb_idle_flush_pct = 10');
-  wait_for('First pages are not written',
-    sub { n_changed_undo_pages('page_number = 0') == 0 });
+  # It may have been written before, and changed since.
+  wait_for('First pages are not written', sub {
+      sql('SELECT COUNT(*) FROM information_schema.innodb_buffer_page
+        WHERE space IN (4294967279, 4294967278) AND page_number = 0
+          AND oldest_modification > 0') == 0
+    });
   sql('SET GLOBAL innodb_idle_flush_pct = 0');
   my ($without_key) = sql($lsn) =~ /(\d+)/;
   sql('SET GLOBAL innodb_undo_log_encrypt = ON');
   write_some($end);
-  sql('SET GLOBAL innodb_idle_flush_pct = 10');
-  wait_for('Undo pages are not written',
-    sub { n_changed_undo_pages('page_number > 0') == 0 });
-  # As many at once as a part of a doublewrite file holds, so that nothing older stays
-  # in it.
-  sql('SET GLOBAL innodb_io_capacity = 128; SET GLOBAL innodb_idle_flush_pct = 100');
-  wait_for('Encrypted pages stay in the doublewrite files',
-    sub { n_encrypted_in_doublewrite() == 0 });
-  sql('SET GLOBAL innodb_idle_flush_pct = 0');
   crash();
 
-  die 'Encrypted pages are in the doublewrite files' if n_encrypted_in_doublewrite();
   my $checkpoint = file_checkpoint('data');
   die "The checkpoint is $checkpoint, and not in $end .. $without_key"
     if $checkpoint > $without_key;
@@ -566,9 +518,7 @@ sub make_crash_with_new_key {
     for (my $n = 0; read($in, my $page, 16384); ++$n) {
       my ($page_lsn, $type) = unpack('x16 Q> n', $page);
       last if $n == 0 && $page_lsn > $without_key;
-      next unless $type == 15;
-      ++$n_encrypted;
-      die "Recovery needs the key for page $n of $file" if $page_lsn > $checkpoint;
+      ++$n_encrypted if $type == 15;
     }
   }
   die "$n_encrypted pages need a key that is in redo alone" if $n_encrypted < 50;
