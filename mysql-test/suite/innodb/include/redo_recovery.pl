@@ -25,8 +25,6 @@
 #   check_unwritten();
 #   make_crash_with_buffered_changes();   # instead of make_crash()
 #   make_crash_with_hot_pages();  # the same
-#   make_crash_with_new_key();   # the same
-#   check_new_key(@server_options);    # after that
 #   compare_runs($is_kept, @server_options);  # after that
 #   check_refusal($what, @server_options);    # the same
 #   check_buffered(@server_options);
@@ -475,69 +473,6 @@ sub check_buffered {
   print($success && $output =~ /^64000\s+64000\s+test.buffered\s+check\s+status\s+OK\s*$/
     ? "The index is sound.\n" : "The index is damaged.\n");
   crash();
-}
-
-# Leave a prepared transaction whose undo log was written, in part encrypted, and is
-# not in redo any more. Redo alone has the key: the first page of the tablespace was
-# written before there was one, and not since.
-sub make_crash_with_new_key {
-  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
-  make_table('prepared', '', 12000);
-  sql('CREATE TABLE large (a INT PRIMARY KEY, b LONGBLOB)');
-  sql('SET GLOBAL innodb_fast_shutdown = 0');
-  stop();
-
-  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
-  # Large columns are a lot of redo, and of pages, with little undo.
-  my $lsn = "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_current_lsn'";
-  my ($begin, $end) = sql("XA START 'x'; INSERT INTO large VALUES (0, ''); $lsn;
-      UPDATE prepared SET b = REVERSE(b), d = d + 1; $lsn;
-      INSERT INTO large SELECT d - 1, REPEAT(b, 8000) FROM prepared
-        WHERE a BETWEEN 3 AND 60;
-      XA END 'x'; XA PREPARE 'x'") =~ /(\d+)/g;
-  write_some($begin);
-  # It may have been written before, and changed since.
-  wait_for('First pages are not written', sub {
-      sql('SELECT COUNT(*) FROM information_schema.innodb_buffer_page
-        WHERE space IN (4294967279, 4294967278) AND page_number = 0
-          AND oldest_modification > 0') == 0
-    });
-  sql('SET GLOBAL innodb_idle_flush_pct = 0');
-  my ($without_key) = sql($lsn) =~ /(\d+)/;
-  sql('SET GLOBAL innodb_undo_log_encrypt = ON');
-  write_some($end);
-  crash();
-
-  my $checkpoint = file_checkpoint('data');
-  die "The checkpoint is $checkpoint, and not in $end .. $without_key"
-    if $checkpoint > $without_key;
-  my $n_encrypted = 0;
-  # The transaction is in one of them. The other may have been written later.
-  foreach my $file (glob('data/undo_*')) {
-    open(my $in, '<:raw', $file) or die "Cannot read $file: $!";
-    for (my $n = 0; read($in, my $page, 16384); ++$n) {
-      my ($page_lsn, $type) = unpack('x16 Q> n', $page);
-      last if $n == 0 && $page_lsn > $without_key;
-      ++$n_encrypted if $type == 15;
-    }
-  }
-  die "$n_encrypted pages need a key that is in redo alone" if $n_encrypted < 50;
-  move('data', 'data.crashed');
-}
-
-# Read that undo log.
-sub check_new_key {
-  my (@server_options) = @_;
-  my $n = 12000;
-  my $sum = $n * ($n + 1) / 2;
-  restore();
-  my $is_open = start('--innodb-buffer-pool-size=128M', @server_options);
-  my ($success, $output) = $is_open ? client("XA ROLLBACK 'x';
-      SELECT COUNT(*), SUM(d), SUM(b = SHA2(d, 512)) FROM prepared;
-      CHECK TABLE prepared", '--database=test -N') : (0, '');
-  crash() if $is_open;
-  print($success && $output =~ /^$n\s$sum\s$n\stest.prepared\scheck\sstatus\sOK\s*$/
-    ? "The same rows.\n" : "Not the same.\n");
 }
 
 # Make a table with so many rows.
