@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -20,13 +19,26 @@ from typing import Any
 
 import pymysql
 
+from bench import unlogged
 from bench.errors import BenchError
 from differential.server import Binary
 from redstart_cli.console import say
 from torture import load, pages, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
-from torture.server import MAP_ON, ROLLBACK_ON, SCAN_ON, Place, Server, ask_oracle, check_binlog, initialise, page_option
+from torture.server import (
+    FLUSH_ON,
+    MAP_ON,
+    REDO_ON,
+    ROLLBACK_ON,
+    SCAN_ON,
+    Place,
+    Server,
+    ask_oracle,
+    check_binlog,
+    initialise,
+    page_option,
+)
 
 JOIN_TIMEOUT_SEC = 90
 # Commits that make a crash worth its while, and how long to wait for them.
@@ -174,21 +186,21 @@ class Counts:
     def ask(self, server: Server, is_turn: bool = True) -> None:
         """A server is asked; with `is_turn` it is one of those that take turns."""
         self.turns[server.binary.name] += is_turn
-        if server.has_map:
+        if server.has(MAP_ON):
             self.map_starts += 1
             self.map_used += server.files_trusted() > 0
-        if server.has_redo:
+        if server.has(REDO_ON):
             self.redo_starts[server.place.crash] += 1
             self.redo_used[server.place.crash] += server.redo_reused()
-        if server.has_flush:
+        if server.has(FLUSH_ON):
             self.flush_starts[server.place.crash] += 1
             self.flush_used[server.place.crash] += server.has_left_pages()
-        if server.has_rollback:
+        if server.has(ROLLBACK_ON):
             handed_over = server.handed_over()
             self.rollback_starts[server.place.crash] += 1
             self.rollback_used[server.place.crash] += handed_over > 0
             self.handed_over += handed_over
-        if server.has_scan:
+        if server.has(SCAN_ON):
             self.scan_starts[server.place.crash] += 1
             self.scan_used[server.place.crash] += server.passes_skipped() > 1
 
@@ -509,26 +521,15 @@ def cut_off(server: Server) -> None:
         cursor.execute("CREATE DATABASE cut")
         cursor.execute("CREATE TABLE cut.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
         cursor.execute(_CUT)
-        # A transaction is committed in the engine when the file is synced, and this comes before.
-        cursor.execute("SET GLOBAL binlog_group_commit_sync_delay = 1000000")
+        cursor.execute(f"SET GLOBAL {unlogged.DELAY}")
         cursor.execute("SHOW BINARY LOG STATUS")
         name, position = cursor.fetchone()[:2]
 
     def commit() -> None:
-        with contextlib.suppress(pymysql.err.MySQLError, OSError), load.connect(server.socket) as other, other.cursor() as cursor:
+        with load.connect(server.socket) as other, other.cursor() as cursor:
             cursor.execute(_CUT)
 
-    file = server.place.data / name
-    client = threading.Thread(target=commit)
-    client.start()
-    end = time.monotonic() + CUT_SEC
-    while file.stat().st_size <= position and time.monotonic() < end:
-        time.sleep(0.001)
-    server.kill()
-    client.join()
-    if file.stat().st_size <= position:
-        raise BenchError(f"nothing was written to {name} in {CUT_SEC} s")
-    os.truncate(file, position)
+    unlogged.cut_off(server.place.data / name, position, commit, server.kill, CUT_SEC)
 
 
 def _check_cut_off(server: Server) -> Verdict:

@@ -180,51 +180,30 @@ class Server:
             file.seek(self._log_begin)
             return file.read(MAX_LOG_BYTES)
 
-    @property
-    def has_map(self) -> bool:
-        """Whether it keeps a tablespace map."""
-        return self.binary.name == "ours" and MAP_ON in self.place.options
+    def has(self, option: str) -> bool:
+        """Whether it is a server of this build with a variable ON; others do not know it."""
+        return self.binary.name == "ours" and option in self.place.options
 
     def files_trusted(self) -> int:
         """Files whose headers were not read, on the word of the map."""
         found = _TRUSTED.search(self.said())
         return int(found[1]) if found else 0
 
-    @property
-    def has_scan(self) -> bool:
-        """Whether it may leave out the middle of transactions when it reads the last binary log."""
-        return self.binary.name == "ours" and SCAN_ON in self.place.options
-
     def passes_skipped(self) -> int:
-        """In how many passes over the file it has done so: two after a crash, the first for the recovery."""
+        """In how many passes over the last binary log it has left out transactions: two after a crash, the first for recovery."""
         return len(_SKIPPED.findall(self.said()))
 
-    @property
-    def has_redo(self) -> bool:
-        """Whether it recovers with innodb_redo_recovery=PARALLEL."""
-        return self.binary.name == "ours" and REDO_ON in self.place.options
-
-    @property
-    def has_flush(self) -> bool:
-        """Whether it may open before it has written what it has recovered."""
-        return self.binary.name == "ours" and FLUSH_ON in self.place.options
-
     def has_left_pages(self) -> bool:
-        """Whether it has opened so."""
+        """Whether it has opened before it has written all that it has recovered."""
         return bool(LEFT.search(self.said()))
 
-    @property
-    def has_rollback(self) -> bool:
-        """Whether it may open before it has rolled back what was prepared and the binary log does not know."""
-        return self.binary.name == "ours" and ROLLBACK_ON in self.place.options
-
     def handed_over(self) -> int:
-        """How many such transactions it has left to its thread."""
+        """How many prepared transactions that the binary log does not know it has left to its thread."""
         found = _HANDED_OVER.search(self.said())
         return int(found[1]) if found else 0
 
     def redo_reused(self) -> bool:
-        """Whether it has recovered index pages that way."""
+        """Whether it has recovered index pages with innodb_redo_recovery=PARALLEL."""
         return bool(REUSED.search(self.said()))
 
     def terminate(self) -> None:

@@ -15,9 +15,6 @@ before it accepts connections, or leaves it to the thread that rolls back in the
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +22,7 @@ from typing import Any
 
 import pymysql
 
-from bench import logs, starts, tools
+from bench import logs, starts, tools, unlogged
 from bench.context import Context
 from bench.datadir import DataDir, FullTables, make_state
 from bench.diskstats import SECTOR_BYTES, read_counters
@@ -115,26 +112,15 @@ class Undo(FullTables):
     def crash_prepared(self, server: Server) -> None:
         """The same, killed in the commit, and what was written of it to the binary log is cut off."""
         connection = self._update(server)
-        # A transaction is prepared, written to the binary log, and committed when the delay is over.
-        for setting in ("innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1", "binlog_group_commit_sync_delay = 1000000"):
+        for setting in ("innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1", unlogged.DELAY):
             server.query(f"SET GLOBAL {setting}")
         name, position = server.query("SHOW BINARY LOG STATUS")[0][:2]
-        file = server.datadir / str(name)
 
         def commit() -> None:
-            with contextlib.suppress(pymysql.Error), connection.cursor() as cursor:
+            with connection.cursor() as cursor:
                 cursor.execute("COMMIT")
 
-        client = threading.Thread(target=commit)
-        client.start()
-        deadline = time.monotonic() + FLUSH_TIMEOUT_SEC
-        while file.stat().st_size <= int(position) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        server.kill()
-        client.join()
-        if file.stat().st_size <= int(position):
-            raise BenchError(f"nothing was written to {file} in time")
-        os.truncate(file, int(position))
+        unlogged.cut_off(server.datadir / str(name), int(position), commit, server.kill, FLUSH_TIMEOUT_SEC)
 
     def _update(self, server: Server) -> pymysql.connections.Connection[Any]:
         connection = server.connect()
