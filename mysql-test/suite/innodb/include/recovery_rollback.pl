@@ -58,13 +58,7 @@ sub crash_before_binlog {
     });
 
   # The state is shown a moment before a transaction is prepared.
-  my ($last, $since) = ('', time());
-  wait_until('standstill', sub {
-      my $now = status('Innodb_redo_log_current_lsn');
-      $since = time() if $now ne $last;
-      $last = $now;
-      return time() - $since >= 2;
-    });
+  wait_for_standstill(2, sub { status('Innodb_redo_log_current_lsn') });
   my ($success, $output) = client('FLUSH LOCAL ENGINE LOGS', '');
   die $output unless $success;
 

@@ -67,15 +67,8 @@ sub initialize_lazily {
 sub write_some {
   my $lsn = $_[0] // file_checkpoint('data.crashed');
   sql('SET GLOBAL innodb_io_capacity = 100; SET GLOBAL innodb_idle_flush_pct = 100');
-  wait_for('No checkpoint is written', sub { file_checkpoint('data') > $lsn });
-}
-
-# Wait until something is true, and die with a message if it takes too long.
-sub wait_for {
-  my ($message, $is_true) = @_;
-  my $end = time() + 300;
-  until ($is_true->()) {
-    die $message if time() > $end;
+  for (my $waited = 0; file_checkpoint('data') <= $lsn; $waited += 0.02) {
+    die 'No checkpoint is written' if $waited > 300;
     select(undef, undef, undef, 0.02);
   }
 }

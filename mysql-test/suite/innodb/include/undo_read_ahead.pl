@@ -269,14 +269,16 @@ sub n_held {
   return $1;
 }
 
-# Wait until nothing gets on any more.
+# Wait until nothing gets on any more: until what a function returns, by default
+# the answer of the monitor, stays the same for some seconds.
 sub wait_for_standstill {
-  my ($last, $since) = ('', 0);
+  my ($n_seconds, $state) = @_;
+  my ($last, $since) = ('', time());
   wait_until('standstill', sub {
-      my $now = ask($MOVING);
+      my $now = $state ? $state->() : ask($MOVING);
       $since = time() if $now ne $last;
       $last = $now;
-      return time() - $since >= 4;
+      return time() - $since >= ($n_seconds // 4);
     });
 }
 
