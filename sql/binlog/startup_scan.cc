@@ -195,7 +195,10 @@ std::optional<my_off_t> Startup_scan::move_to(Binlog_file_reader &reader,
 }
 
 void Startup_scan::skip_to_xid(Binlog_file_reader &reader, my_off_t end) {
-  if (end < reader.position() + MIN_SKIP_BYTES) return;
+  const auto xid_bytes =
+      event_bytes(mysql::binlog::event::XID_EVENT,
+                  reader.format_description_event().footer()->checksum_alg);
+  if (end < reader.position() + xid_bytes + MIN_SKIP_BYTES) return;
   const auto n_bytes = move_to(reader, mysql::binlog::event::XID_EVENT, end);
   if (!n_bytes) return;
   ++m_transactions;

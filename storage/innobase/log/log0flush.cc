@@ -155,8 +155,6 @@ size_t put_needed_first(buf_pool_t *buf_pool) {
 @param[in,out]  n_written  grows by the number of pages written
 @return false if some of them cannot be written */
 bool write_needed(buf_pool_t *buf_pool, size_t &n_written) {
-  DBUG_EXECUTE_IF("recovery_flush_skip_needed", return true;);
-
   while (auto n_needed = put_needed_first(buf_pool)) {
     ulint n_pages = 0;
 
