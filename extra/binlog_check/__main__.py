@@ -22,8 +22,10 @@ from pathlib import Path
 
 from binlog_check import failing, restarts
 from binlog_check.cases import (
+    DAMAGED,
     NOTED,
     STALE,
+    TORN,
     Case,
     cut_points,
     lying_note,
@@ -50,9 +52,12 @@ MANY_CASES = 80
 REFUSED_SHARE = 4
 MANY_REFUSED = 5
 STOCK_EVERY = 3
-ENCRYPTED_EVERY = 10
-# One image of so many ends with a large transaction that can be moved over.
+# Of so many images one after the other, one is a replica that was shut down and one was killed, both with settings that let a
+# start take the GTIDs from the note and move over the last transaction. All else of the others is left to chance.
 PLAIN_EVERY = 3
+STOPPED, KILLED = 0, 2
+# Of the others, encrypted ones and replicas.
+ENCRYPTED_EVERY = 9
 REPLICA_EVERY = 4
 RESTARTS = 12
 CANARIES = {
@@ -127,6 +132,7 @@ class Report:
             found.append(f"the GTIDs were taken from the note in {self.noted} of {self.could_note} cases only")
         if self.wrongly_noted:
             found.append(f"in {self.wrongly_noted} cases they were, though the note was about something else")
+        found += [f"no case was {kind}" for kind in (TORN, DAMAGED) if self.cases[kind] == 0]
         if self.cases[STALE] == 0 or self.replicas == 0:
             found.append(f"{self.cases[STALE]} stale notes and {self.replicas} replicas are too few")
         found += self.failing + self.restart_problems
@@ -217,11 +223,15 @@ class Check:
         self.end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
 
     def image(self, seed: int, name: str) -> Image:
-        is_encrypted = seed % ENCRYPTED_EVERY == ENCRYPTED_EVERY - 1
+        place, turn = self.runner.work / name, seed % PLAIN_EVERY
+        if turn in (STOPPED, KILLED):
+            source = self.runner.source if turn == STOPPED else None
+            return make(seed, self.runner.base, place, self.runner.jumps, self.runner.client, is_plain=True, source=source,
+                        is_killed=turn == KILLED)  # fmt: skip
+        is_encrypted = seed % ENCRYPTED_EVERY == ENCRYPTED_EVERY // 2
         binary = self.runner.keyed["TRANSACTIONS"] if is_encrypted else self.runner.jumps
         source = self.runner.source if seed % REPLICA_EVERY == 0 else None
-        is_plain = seed % PLAIN_EVERY == 0 and not is_encrypted
-        return make(seed, self.runner.base, self.runner.work / name, binary, self.runner.client, is_encrypted, is_plain, source)
+        return make(seed, self.runner.base, place, binary, self.runner.client, is_encrypted, source=source)
 
     def plain_image(self, seed: int, name: str) -> Image:
         place = self.runner.work / name
@@ -246,21 +256,26 @@ class Check:
             self.report.refused += jumps.facts[0] == "refused"
         return difference, jumps
 
-    def cases(self, r: random.Random, image: Image) -> Iterator[Case]:
+    def cases(self, r: random.Random, image: Image, turn: int) -> Iterator[Case]:
+        """What can befall an image. Time may end before all are gone through, so each kind comes early."""
         content = image.log.read_bytes()
         yield whole(content, len(content) if image.is_plain else r.choice([len(content) // 2, len(content)]))
         gtids = read_gtids(image.log)
         if gtids is not None and image.has_checksums:
             yield noted(content, gtids)
-            for _ in range(STALE_AN_IMAGE):
-                yield stale(r, content, gtids)
+            yield stale(r, content, gtids, turn * STALE_AN_IMAGE)
         elif gtids is not None:
             # Without checksums the beginning and the end of a file cannot be relied on.
             yield replace(noted(content, gtids), kind=STALE, text="a file without checksums")
+        for kind in (TORN, DAMAGED):
+            yield random_case(r, content, kind)
+        if gtids is not None and image.has_checksums:
+            for number in range(1, STALE_AN_IMAGE):
+                yield stale(r, content, gtids, turn * STALE_AN_IMAGE + number)
         if self.arguments.every_byte:
             for length in cut_points(content, self.arguments.every_byte):
                 yield torn(r, content, length)
-        for _ in range(CASES_AN_IMAGE - 1):
+        for _ in range(CASES_AN_IMAGE - 3):
             yield random_case(r, content)
 
     def one_image(self, seed: int) -> None:
@@ -283,10 +298,10 @@ class Check:
             self.report.images += 1
             self.report.replicas += image.is_replica
         try:
-            for number, case in enumerate(self.cases(r, image)):
+            for number, case in enumerate(self.cases(r, image, seed)):
                 if time.monotonic() > self.end:
                     return
-                with_stock = number % STOCK_EVERY == 0 and not image.is_encrypted
+                with_stock = (number % STOCK_EVERY == 0 or case.kind == NOTED) and not image.is_encrypted
                 difference, found = self.compare(image, case, f"c{seed}-{number}", with_stock)
                 could = bool(skippable(case.content, case.synced_bytes)) and not image.is_encrypted and case.gtids is None
                 with self.lock:
@@ -398,6 +413,8 @@ def main() -> int:
         report.restart_problems = done.problems
         if done.noted == 0:
             report.restart_problems.append("no restart has taken the GTIDs from the note")
+        if done.noted_compared == 0:
+            report.restart_problems.append("no restart that took them was compared with another server")
         for name in CANARIES:
             check.canary(name)
     finally:

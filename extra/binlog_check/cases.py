@@ -13,7 +13,8 @@ from pathlib import Path
 
 from binlog_check.logfile import IN_USE, NOTE_BYTES, Transaction, events, lengthened, transactions, without_one, write_gtids
 
-KINDS = ("whole", "torn", "damaged", "hole")
+TORN, DAMAGED = "torn", "damaged"
+KINDS = ("whole", TORN, DAMAGED, "hole")
 # After a shutdown that has noted the GTIDs: the note fits, or is about something else.
 NOTED, STALE = "noted", "stale"
 # Bytes that a power cut may leave unwritten.
@@ -49,7 +50,7 @@ def whole(content: bytes, synced: int) -> Case:
 def torn(r: random.Random, content: bytes, length: int) -> Case:
     """Only so many bytes are there; what is synced cannot be lost."""
     synced = r.choice([0, length // 2, length])
-    return Case("torn", f"torn at {length} of {len(content)} bytes, {synced} synced", content[:length], synced)
+    return Case(TORN, f"torn at {length} of {len(content)} bytes, {synced} synced", content[:length], synced)
 
 
 def damaged(r: random.Random, content: bytes, at: int) -> Case:
@@ -59,7 +60,7 @@ def damaged(r: random.Random, content: bytes, at: int) -> Case:
     changed[at] ^= 1 << r.randrange(8)
     hidden = any(at in found.middle for found in skippable(content, synced))
     where = " in the middle of a transaction" if hidden else ""
-    return Case("damaged", f"byte {at} of {len(content)} changed{where}, {synced} synced", bytes(changed), synced, hidden)
+    return Case(DAMAGED, f"byte {at} of {len(content)} changed{where}, {synced} synced", bytes(changed), synced, hidden)
 
 
 def hole(r: random.Random, content: bytes) -> Case:
@@ -76,9 +77,9 @@ def cut_points(content: bytes, n_transactions: int) -> range:
     return range(found[0].begin, len(content)) if found else range(0)
 
 
-def random_case(r: random.Random, content: bytes) -> Case:
-    """One of a kind that can befall a file; a closed one too, for the mark that it is closed is synced with the rest."""
-    kind = r.choice(KINDS)
+def random_case(r: random.Random, content: bytes, kind: str | None = None) -> Case:
+    """One of this or any kind that can befall a file; a closed one too, for the mark that it is closed is synced with the rest."""
+    kind = kind or r.choice(KINDS)
     if kind == "whole":
         return whole(content, r.choice([0, len(content) // 2, len(content)]))
     if kind == "hole":
@@ -88,7 +89,7 @@ def random_case(r: random.Random, content: bytes) -> Case:
     at = r.randrange(4, len(content))
     if borders and r.random() < 0.8:
         at = min(max(4, r.choice(borders) + r.randint(-40, 60)), len(content) - 1)
-    return torn(r, content, at) if kind == "torn" else damaged(r, content, at)
+    return torn(r, content, at) if kind == TORN else damaged(r, content, at)
 
 
 def noted(content: bytes, gtids: bytes) -> Case:
@@ -112,7 +113,7 @@ def _grow(log: Path) -> None:
 
 
 def _touch(log: Path) -> None:
-    os.utime(log, ns=(log.stat().st_atime_ns, log.stat().st_mtime_ns + 1))
+    os.utime(log, ns=(log.stat().st_atime_ns, log.stat().st_mtime_ns + 1_000_000_000))
 
 
 def _replace(log: Path) -> None:
@@ -141,8 +142,8 @@ def _tear_note(r: random.Random, log: Path) -> None:
     os.truncate(note, r.choice([0, NOTE_BYTES - 1, NOTE_BYTES, r.randrange(note.stat().st_size)]))
 
 
-def stale(r: random.Random, content: bytes, gtids: bytes) -> Case:
-    """A note that must not be believed."""
+def stale(r: random.Random, content: bytes, gtids: bytes, turn: int) -> Case:
+    """A note that must not be believed, for one reason after the other."""
     spoils: dict[str, Callable[[Path], None]] = {
         "the file says that it is in use": partial(_change, 4 + 17, IN_USE),
         "the last event is damaged": partial(_change, len(content) - 1 - r.randrange(19), 1),
@@ -154,7 +155,7 @@ def stale(r: random.Random, content: bytes, gtids: bytes) -> Case:
         "the note is damaged": partial(_damage_note, r),
         "the note is torn": partial(_tear_note, r),
     }
-    text = r.choice(sorted(spoils))
+    text = sorted(spoils)[turn % len(spoils)]
     return Case(STALE, text, content, len(content), gtids=gtids, spoil=spoils[text])
 
 

@@ -177,24 +177,27 @@ def _replicate(server: Server, source: Source) -> bool:
 
 def make(
     seed: int, base: Path, home: Path, binary: Binary, client: Path, is_encrypted: bool = False, is_plain: bool = False,
-    source: Source | None = None,
+    source: Source | None = None, is_killed: bool | None = None,
 ) -> Image:  # fmt: skip
     """Let a server write a binary log, and end or kill it; an encrypted one needs a server with a keyring.
 
     With `is_plain` nothing but the transactions and the end differs from seed to seed, and the last transaction is a large
-    one. With a source it is a replica that has applied what the source has written, and may have logged it.
+    one. With a source it is a replica that has applied what the source has written, and may have logged it; if `is_killed`
+    says how it ends, it has, and all events have checksums.
     """
     r = random.Random(seed)
     settings = _settings(r)
     if is_plain:
         settings |= _PLAIN
+    if is_killed is not None:
+        settings["binlog-checksum"] = "CRC32"
     options = [f"--{name}={value}" for name, value in settings.items()]
     options += ["--log-bin=binlog", "--server-id=1", f"--sync-binlog={r.choice([1, 1, 0, 3])}"]
     options += [f"--innodb-flush-log-at-trx-commit={r.choice([1, 1, 2])}"]
     options += [f"--binlog-encryption={'ON' if is_encrypted else 'OFF'}"]
     is_replica = source is not None and settings["gtid-mode"] != "OFF"
     if is_replica:
-        settings["log-replica-updates"] = r.choice(["ON", "OFF"])
+        settings["log-replica-updates"] = "ON" if is_killed is not None else r.choice(["ON", "OFF"])
         # The source has logged rows, which a server with STATEMENT cannot log. The last of an option counts.
         if settings["binlog-format"] == "STATEMENT":
             settings["binlog-format"] = "MIXED"
@@ -221,7 +224,7 @@ def make(
             # A client of its own: it leaves what it has prepared.
             is_large = is_plain and number == count - 1
             server.sql(_all_statements(r, number, "ON")["large"] if is_large else _statements(r, number, settings["gtid-mode"]))
-        is_killed = r.random() < 0.5
+        is_killed = r.random() < 0.5 if is_killed is None else is_killed
         if is_killed:
             server.kill()
         else:

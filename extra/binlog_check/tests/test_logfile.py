@@ -126,7 +126,7 @@ def test_stale_notes(tmp_path: Path) -> None:
         path.write_bytes(content)
         write_gtids(path, b"a set")
         whole, note, time = path.stat(), path.with_suffix(".synced").read_bytes(), path.stat().st_mtime_ns
-        case = cases.stale(r, content, b"a set")
+        case = cases.stale(r, content, b"a set", number)
         assert case.spoil is not None and case.kind == cases.STALE
         case.spoil(path)
         texts.add(case.text)

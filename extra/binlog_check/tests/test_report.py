@@ -15,8 +15,8 @@ _FOUND: dict[str, int | None] = dict.fromkeys(CANARIES, 1)
 
 def report(**changes: object) -> Report:
     values: dict[str, object] = {
-        "cases": Counter(whole=16, noted=2, stale=2), "with_stock": 7, "skipping": 5, "could_skip": 6, "canaries": _FOUND,
-        "noted": 2, "could_note": 2, "replicas": 1,
+        "cases": Counter(whole=12, torn=2, damaged=2, noted=2, stale=2), "with_stock": 7, "skipping": 5, "could_skip": 6,
+        "canaries": _FOUND, "noted": 2, "could_note": 2, "replicas": 1,
     }  # fmt: skip
     made = Report(1)
     for name, value in (values | changes).items():
@@ -36,13 +36,18 @@ def test_a_good_run() -> None:
         ({"with_stock": 0}, "no case was shown to stock"),
         ({"skipping": 0, "could_skip": 0}, "moved over in 0 of 16 cases only"),
         ({"skipping": 2}, "moved over in 2 of 16 cases only"),
-        ({"cases": Counter(whole=80, stale=1), "skipping": 13, "could_skip": 20}, "moved over in 13 of 80 cases only"),
+        (
+            {"cases": Counter(whole=78, torn=1, damaged=1, stale=1), "skipping": 13, "could_skip": 20},
+            "moved over in 13 of 80 cases only",
+        ),
         ({"errors": 1}, "1 binary logs could not be made"),
         ({"refused": 6}, "in 6 of 20 cases the server did not start"),
         ({"noted": 1}, "taken from the note in 1 of 2 cases only"),
         ({"noted": 0, "could_note": 0}, "taken from the note in 0 of 0 cases only"),
         ({"wrongly_noted": 1}, "in 1 cases they were, though"),
-        ({"cases": Counter(whole=20)}, "0 stale notes and 1 replicas are too few"),
+        ({"cases": Counter(whole=15, damaged=1, noted=2, stale=2)}, "no case was torn"),
+        ({"cases": Counter(whole=15, torn=1, noted=2, stale=2)}, "no case was damaged"),
+        ({"cases": Counter(whole=18, torn=1, damaged=1)}, "0 stale notes and 1 replicas are too few"),
         ({"replicas": 0}, "2 stale notes and 0 replicas are too few"),
         ({"restart_problems": ["restart 3: lost"]}, "restart 3: lost"),
         ({"failing": ["sync that fails (close): all is noted"]}, "sync that fails (close)"),
