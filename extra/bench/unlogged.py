@@ -14,14 +14,16 @@ import pymysql
 
 from bench.errors import BenchError
 
-DELAY = "binlog_group_commit_sync_delay = 1000000"
+DELAY_SEC = 1.0
+DELAY = f"binlog_group_commit_sync_delay = {DELAY_SEC * 1e6:.0f}"
 """Setting of a server, in microseconds: a transaction is committed in InnoDB when it is over, and is in the binary log before."""
 
 
 def cut_off(log: Path, position: int, commit: Callable[[], None], kill: Callable[[], None], timeout_sec: float) -> None:
     """Kill a server with DELAY in the commit of a transaction, and cut its binary log off where it ended before.
 
-    The client that commits may lose its connection. BenchError if the log does not grow in time; the server is killed then, too.
+    The client that commits may lose its connection. BenchError if the log does not grow in time, or if the server was killed so
+    late that the transaction may have been committed; the server is killed then, too.
     """
 
     def end_transaction() -> None:
@@ -31,10 +33,15 @@ def cut_off(log: Path, position: int, commit: Callable[[], None], kill: Callable
     client = threading.Thread(target=end_transaction)
     client.start()
     deadline = time.monotonic() + timeout_sec
-    while log.stat().st_size <= position and time.monotonic() < deadline:
+    before = asked = time.monotonic()
+    while log.stat().st_size <= position and asked < deadline:
         time.sleep(0.001)
+        before, asked = asked, time.monotonic()
+    late = time.monotonic() - before
     kill()
     client.join()
     if log.stat().st_size <= position:
         raise BenchError(f"nothing was written to {log.name} in {timeout_sec:g} s")
+    if late > DELAY_SEC / 2:
+        raise BenchError(f"the server was killed {late:.1f} s after its binary log had grown; the transaction may be committed")
     os.truncate(log, position)

@@ -195,10 +195,13 @@ def _measure(
         if options.cached and io.process_read_bytes > found.pages * CACHED_BYTES_PER_PAGE:
             run.problems.append(f"{io.process_read_bytes:,} bytes read, all undo should be cached")
         if options.prepared:
-            _check_prepared(run, server, subject)
+            _check_handed_over(run, server, subject)
         # What was prepared is rolled back before the server is ready, but for one subject.
         if options.rollback and (not options.prepared or _is_async(subject)):
             _add_rollback(context, run, server)
+        # Last, since it reads the table beside the rollback.
+        if options.prepared:
+            _check_rows(run, server)
 
     more = CACHED_OPTIONS if options.cached else ()
     drop_caches = not options.cached
@@ -210,11 +213,15 @@ def _is_async(subject: Subject) -> bool:
     return subject.settings.get(ROLLBACK) == "ON"
 
 
-def _check_prepared(run: Run, server: Server, subject: Subject) -> None:
-    """Whether the transaction is gone, and was handed over if it should be."""
+def _check_rows(run: Run, server: Server) -> None:
+    """Whether nothing of the transaction is seen."""
     ((count,),) = server.query("SELECT COUNT(*) FROM bench.t WHERE v <> 0")
     if count:
         run.problems.append(f"{count:,} rows are as the transaction left them")
+
+
+def _check_handed_over(run: Run, server: Server, subject: Subject) -> None:
+    """Whether the transaction was handed over if it should be."""
     rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_recovery_rollback_async_transactions'")
     handed_over = int(rows[0][1]) if rows else 0
     run.metrics["handed_over"] = handed_over
