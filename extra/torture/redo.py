@@ -69,6 +69,8 @@ _SLOW = ("--innodb-io-capacity=100", "--innodb-io-capacity-max=200", "--innodb-m
 SLOW_SHARE = 0.75
 # Of that capacity, what they write in a second while nothing else is done.
 IDLE_PERCENT = (0, 5, 20)
+# A pool that needs no pages evicted.
+_LARGE_POOL = "--innodb-buffer-pool-size=256M"
 # A redo log that is to become smaller is full, as far as it is not flushed.
 _SMALL_LOG = "--innodb-redo-log-capacity=8M"
 _BATCH = re.compile(r"Applying a batch of (\d+) redo")
@@ -79,6 +81,8 @@ _ENDED, _READY = re.compile("InnoDB initialization has ended"), re.compile("read
 CHANGED_ROWS = 40
 CANARY_IMAGES = 6
 MOST_LEFT_OUT = 0.2
+# The share of the redo that a checkpoint passes which is not true.
+PASSED = 0.5, 0.9
 # How often a kept failure is recovered again, with as many kills as it had: their moments are up to chance.
 AGAIN = 5
 
@@ -144,6 +148,8 @@ class RedoLife:
         self._verdict = Verdict()
         # What was found to be wrong, and whether that is a difference.
         self.has_noticed = self.has_differed = False
+        # Pages have to be left for this one.
+        self._kills_for_canary = canary is not None and canary.is_of_kill
 
     def run(self, end: float) -> bool:
         """Make crashes and recover them, the first one without regard to `end`; True if nothing was found."""
@@ -173,7 +179,7 @@ class RedoLife:
         rig = dataclasses.replace(self._rig, is_plain=r.random() < PLAIN_SHARE)
         page_kib = rig.draw_page(r)
         options = [*random_options(r, rig.has_keyring and not rig.is_canary and not rig.is_plain, page_kib)]
-        options += [_UNBUFFERED] if r.random() < UNBUFFERED_SHARE else []
+        options += [_UNBUFFERED] if r.random() < UNBUFFERED_SHARE or self._kills_for_canary else []
         lazy = list(_LAZY) if r.random() < LAZY_SHARE or rig.is_canary else []
         place = _place(rig, self._home, "loaded", [*options, *lazy])
         _copy(rig.base(page_kib), place.data)
@@ -208,6 +214,7 @@ class Trial:
         self._has_kept = False
         # The last server was killed when it was open, with redo of the crash behind its checkpoint.
         self._was_open = False
+        self._kills_for_canary = canary is not None and canary.is_of_kill
 
     def run(self, end: float) -> None:
         """Compare pages, or rows, or both; nothing after `end`."""
@@ -296,23 +303,26 @@ class Trial:
     def _subject(self) -> tuple[Binary, tuple[str, ...]]:
         """Who recovers, and how. The others, too: what this build does with MySQL's values must be what MySQL does."""
         name = self._r.choices(["ours", "off"], [6, 1])[0] if self._canary is None else "ours"
-        flush = FLUSH_ON if self._canary and self._canary.is_of_kill else self._r.choice([FLUSH_ON, FLUSH_ON, FLUSH_OFF])
+        flush = FLUSH_ON if self._kills_for_canary else self._r.choice([FLUSH_ON, FLUSH_ON, FLUSH_OFF])
         return self.rig.binaries[name], (REDO_ON, flush) if name == "ours" else ()
 
     def _kill(self, binary: Binary, place: Place, extra: tuple[str, ...], expected: Expected | None) -> None:
         """A server that is killed some time after it has begun to apply redo, has left pages, or has opened."""
         slow: tuple[str, ...] = ()
-        if self._canary or self._r.random() < SLOW_SHARE:
+        if self._kills_for_canary:
+            slow = (*_SLOW, "--innodb-idle-flush-pct=0", _LARGE_POOL)
+        elif self._r.random() < SLOW_SHARE:
             slow = (*_SLOW, f"--innodb-idle-flush-pct={self._r.choice(IDLE_PERCENT)}")
-        server = Server(binary, place, [*extra, *slow, _pool(self._r, self._image.options)])
+        server = Server(binary, place, [*extra, _pool(self._r, self._image.options), *slow])
         awaited = _BEGUN
         if FLUSH_ON in extra:
-            awaited = LEFT if self._canary else self._r.choice([_BEGUN, _BEGUN, LEFT, _READY, _READY])
+            awaited = LEFT if self._kills_for_canary else self._r.choice([_BEGUN, _BEGUN, LEFT, _READY, _READY])
         end = time.monotonic() + BEGIN_TIMEOUT_SEC
         while (not awaited.search(said := server.said()) and not (awaited != _READY and _ENDED.search(said))
                and not server.has_died and time.monotonic() < end):  # fmt: skip
             time.sleep(0.005)
-        time.sleep(self._r.random() ** 3 * MAX_RECOVERY_SEC)
+        if not self._kills_for_canary:
+            time.sleep(self._r.random() ** 3 * MAX_RECOVERY_SEC)
         if server.has_died:
             code = server.process.returncode
             self.verdict.wrong.append(f"{server.binary.name} ended with {code} in recovery: {server.errors()}")
@@ -324,7 +334,7 @@ class Trial:
             return
         is_open = bool(_READY.search(said))
         counts.kills_with_pages_left += not is_open
-        if self._canary and self._canary.is_of_kill and not self._canary.tamper(place.data, self._r):
+        if self._canary and self._kills_for_canary and not self._canary.tamper(place.data, self._r):
             return
         checkpoint = redolog.checkpoint(place.data)
         # Without pages there is nothing that says where redo has ended.
@@ -343,7 +353,7 @@ class Trial:
             self.verdict.wrong.append(f"the checkpoint has passed {len(found.lacking)} pages: {shown(found.lacking)}")
 
     def _draw_kills(self) -> int:
-        return self._r.choice(KILLS) if self._canary is None else int(self._canary.is_of_kill)
+        return self._r.choice(KILLS) if self._canary is None else int(self._kills_for_canary)
 
     def _kill_some(self, binary: Binary, place: Place, extra: tuple[str, ...], kills: int, expected: Expected | None) -> None:
         self._was_open = False
@@ -361,7 +371,7 @@ class Trial:
 
     def _tampers(self, place: Place) -> bool:
         """Whether there is something to recover: a canary may not be possible."""
-        return not self._canary or self._canary.is_of_kill or self._canary.tamper(place.data, self._r)
+        return not self._canary or self._kills_for_canary or self._canary.tamper(place.data, self._r)
 
     def _compare_pages(self, expected: Expected, binary: Binary, extra: tuple[str, ...], kills: int) -> None:
         place = self._place("found")
@@ -448,6 +458,11 @@ def _change_rows(data: Path, r: random.Random) -> bool:
     return RedoLog(data).change_content(r, CHANGED_ROWS) > 0
 
 
+def _pass_pages(data: Path, r: random.Random) -> bool:
+    # Far enough that pages were changed before it for the last time: no server starts there.
+    return RedoLog(data).move_checkpoint(r.uniform(*PASSED)) > 0
+
+
 def _move_checkpoint(data: Path, r: random.Random) -> bool:
     # A server that lacks the beginning mostly dies: it lacks pages that later redo changes.
     return RedoLog(data).move_checkpoint(r.uniform(0, MOST_LEFT_OUT)) > 0
@@ -457,7 +472,7 @@ CANARIES = {
     "redo, bytes of rows are changed": Canary(_change_rows),
     "redo, bytes of rows are changed, and rows are compared": Canary(_change_rows, is_of_rows=True),
     "redo, the checkpoint is moved": Canary(_move_checkpoint, must_differ=False),
-    "redo, the checkpoint of a server that was killed is moved": Canary(_move_checkpoint, is_of_kill=True),
+    "redo, the checkpoint of a server that was killed is moved": Canary(_pass_pages, is_of_kill=True),
 }
 
 
