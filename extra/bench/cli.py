@@ -20,7 +20,7 @@ from rich.console import Console
 from bench import latency, picture, report, results
 from bench.context import Context
 from bench.errors import BenchError, Unavailable
-from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, redo, startup, undo
+from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, pool, redo, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
@@ -31,6 +31,7 @@ from bench.subjects import (
     FOREIGN_SUBJECTS,
     OLTP_SUBJECTS,
     OUTAGE_SUBJECTS,
+    POOL_SUBJECTS,
     PREPARED_SUBJECTS,
     REDO_SUBJECTS,
     STARTUP_SUBJECTS,
@@ -209,14 +210,30 @@ def _first_use(settings: Settings, tables: Tables, used: int, crash: bool) -> No
 @click.option("--rollback", is_flag=True, help="Also wait until the transaction is rolled back.")
 @click.option("--prepared", is_flag=True,
               help="The transaction was prepared, and the binary log does not know it: it is rolled back at start.")  # fmt: skip
+@click.option("--scattered", is_flag=True, help="Rows were updated in an order that is not that of their keys.")
 @common_options
-def undo_command(rows: int, cached: bool, rollback: bool, prepared: bool, **common: Any) -> None:
+def undo_command(rows: int, cached: bool, rollback: bool, prepared: bool, scattered: bool, **common: Any) -> None:
     """Start after a crash in a big transaction: time to find its locks."""
     with _errors():
         settings = Settings(**common)
         check_names(settings.subjects, PREPARED_SUBJECTS if prepared else UNDO_SUBJECTS)
-        options = undo.Options(rows, cached, rollback, prepared, settings.subjects)
+        options = undo.Options(rows, cached, rollback, prepared, scattered, settings.subjects)
         _bench(settings, {"undo": lambda context: undo.run(context, options)})
+
+
+@main.command("pool")
+@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=4_000_000, show_default=True,
+              help="Rows of the table, of about 130 bytes.")  # fmt: skip
+@click.option("--pool", "pool_mib", type=click.IntRange(64, 1 << 20), default=1024, show_default=True,
+              help="MiB of buffer pool.")  # fmt: skip
+@common_options
+def pool_command(rows: int, pool_mib: int, **common: Any) -> None:
+    """Start after a shutdown: time until the buffer pool is loaded."""
+    with _errors():
+        settings = Settings(**common)
+        check_names(settings.subjects, POOL_SUBJECTS)
+        options = pool.Options(rows, pool_mib, settings.subjects)
+        _bench(settings, {"pool": lambda context: pool.run(context, options)})
 
 
 @main.command("ddl")
@@ -379,7 +396,7 @@ def all_command(tables: int, schemas: int, **common: Any) -> None:
         size = _tables(tables, schemas)
         clean = startup.Options(size, crash=False, ddl=False, warm=True, subjects=starting)
         crash = startup.Options(size, crash=True, ddl=False, warm=False, subjects=starting)
-        back = undo.Options(4_000_000, False, False, False, undoing)
+        back = undo.Options(4_000_000, False, False, False, False, undoing)
         sorts = ddl.Options(600_000, ddl.KEYS, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), sorting)
         load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), loading)
         experiments: dict[str, Experiment] = {"fileio": lambda context: fileio.run(context, 5.0)}

@@ -173,6 +173,13 @@ def parse_rollback(lines: Sequence[LogLine]) -> tuple[float, float] | None:
     return None if begin is None or end is None else (begin, end)
 
 
+def parse_pool_load(lines: Sequence[LogLine]) -> tuple[float, float] | None:
+    """Begin and end of the load of the buffer pool; None if it is not over."""
+    begin = _first(lines, "Loading buffer pool(s) from")
+    end = _first(lines, "Buffer pool(s) load completed at")
+    return None if begin is None or end is None else (begin, end)
+
+
 @dataclass(frozen=True)
 class Unfinished:
     """Rows that the transactions have changed which a start found: all that are to be rolled back, the largest prepared one."""

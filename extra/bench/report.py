@@ -79,6 +79,16 @@ LAYOUTS = {
             _MEMORY,
         )
     ),
+    "pool": Layout(
+        (
+            Column("load_s", "loaded, s", 2, spread=True),
+            Column("pages_loaded", "pages", 0),
+            Column("load_reads", "reads", 0),
+            Column("load_mib_per_sec", "MiB/s", 1),
+            Column("ready_s", "ready, s", 2),
+            _MEMORY,
+        )
+    ),
     "binlog": Layout(
         (
             Column("ready_s", "ready, s", 2, spread=True),

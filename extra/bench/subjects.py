@@ -36,6 +36,9 @@ BINLOG_SCAN = "binlog_startup_scan"
 REDO = "innodb_redo_recovery"
 FLUSH = "innodb_recovery_flush"
 ROLLBACK = "innodb_recovery_rollback_async"
+PREFETCH = "innodb_rollback_prefetch"
+POOL_LOAD = "innodb_buffer_pool_load_by_runs"
+POOL_DUMP = "innodb_buffer_pool_dump_interval"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -52,6 +55,9 @@ STOCK_VALUES = {
     REDO: "STOCK",
     FLUSH: "WAIT",
     ROLLBACK: "OFF",
+    PREFETCH: "OFF",
+    POOL_LOAD: "OFF",
+    POOL_DUMP: "0",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
@@ -180,7 +186,7 @@ def stock_settings(binary: Binary) -> dict[str, str]:
     return {name: value for name, value in STOCK_VALUES.items() if binary.knows(name)}
 
 
-ALL_ON = {BINLOG_SCAN: "TRANSACTIONS", REDO: "PARALLEL", FLUSH: "BACKGROUND", ROLLBACK: "ON"}
+ALL_ON = {BINLOG_SCAN: "TRANSACTIONS", REDO: "PARALLEL", FLUSH: "BACKGROUND", ROLLBACK: "ON", PREFETCH: "ON", POOL_LOAD: "ON"}
 """What of our own is off by default, at its fast value."""
 
 FOREIGN_SUBJECTS = frozenset({"stock", "mariadb"})
@@ -203,11 +209,14 @@ STARTUP_SUBJECTS = (
 FIRST_USE_SUBJECTS = ("stock", "off", "map")
 """Subjects of the first-use experiment, if none are named. MariaDB's views are others."""
 
-UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "defaults")
+UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "rollback-prefetch", "defaults")
 """Subjects of the undo experiment. MariaDB logs nothing about the phase that is measured."""
 
 PREPARED_SUBJECTS = ("stock", "off", "rollback-async", "defaults")
 """Subjects of the same with a transaction that was prepared."""
+
+POOL_SUBJECTS = ("stock", "off", "pool-load", "defaults")
+"""Subjects of the experiment on the buffer pool. MariaDB's log is another."""
 
 DDL_SUBJECTS = (
     "stock",
@@ -264,6 +273,11 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
         "redo": ({REDO: "PARALLEL"}, "redo read ahead and parsed without building indexes"),
         "redo-flush": ({REDO: "PARALLEL", FLUSH: "BACKGROUND"}, "the same, and opened before all pages are written"),
         "rollback-async": ({ROLLBACK: "ON"}, "prepared transactions rolled back after the server has opened"),
+        "rollback-prefetch": (
+            {UNDO: _default(binary, UNDO), PREFETCH: "ON"},
+            "undo read ahead, and pages of rows in the rollback, too",
+        ),
+        "pool-load": ({POOL_LOAD: "ON"}, "buffer pool loaded with large reads"),
         "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),
         "merge-on-the-fly": ({ON_THE_FLY: "ON"}, "last merge not written out"),
         "merge-keep-cache": ({DROP_CACHE: "OFF"}, "sort files stay in the page cache"),

@@ -279,6 +279,8 @@ def _details(counts: Counts) -> str:
         f" innodb_recovery_flush=BACKGROUND in {_by_kind(counts.flush_used, counts.flush_starts)};"
         f" innodb_recovery_rollback_async=ON in {_by_kind(counts.rollback_used, counts.rollback_starts)},"
         f" {counts.handed_over} transactions handed over;"
+        f" innodb_rollback_prefetch=ON in {counts.prefetch_used} of {counts.prefetch_starts} starts,"
+        f" innodb_buffer_pool_load_by_runs=ON in {counts.pool_used} of {counts.pool_starts} starts;"
         f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} disks on which stock does not start either;"
@@ -351,6 +353,10 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "rollback_starts": {kind: number for kind, number in counts.rollback_starts.items() if kind},
         "rollback_used": {kind: number for kind, number in counts.rollback_used.items() if kind and number},
         "handed_over": counts.handed_over,
+        "prefetch_starts": counts.prefetch_starts,
+        "prefetch_used": counts.prefetch_used,
+        "pool_starts": counts.pool_starts,
+        "pool_used": counts.pool_used,
         "images": counts.images,
         "without_redo": counts.without_redo,
         "unrecovered": len(counts.refusals),

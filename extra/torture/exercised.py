@@ -40,6 +40,7 @@ EXERCISES = (
     Exercise("all pages written, for a reason", r"Redo recovery: all pages are written before the server opens, because"),
     Exercise("room made in the redo log", r"Redo recovery: wrote ([1-9]\d*) pages with the oldest changes", 1, 20, 0.02, True),
     Exercise("transactions rolled back", r"Rolling back trx with id", 1, 20, 0.1, True),
+    Exercise("pages read ahead of the rollback", r"Rollback of trx with id \d+: read ([1-9]\d*) pages ahead", is_open=True),
     Exercise("pages from the doublewrite buffer", r"Recovered page \[page id: .*\] from the doublewrite buffer"),
 )  # fmt: skip
 

@@ -29,6 +29,8 @@ from torture.oracle import NEVER, History, Journal, State, Verdict, write_journa
 from torture.server import (
     FLUSH_ON,
     MAP_ON,
+    POOL_LOAD_ON,
+    PREFETCH_ON,
     REDO_ON,
     ROLLBACK_ON,
     SCAN_ON,
@@ -117,6 +119,12 @@ class Counts:
     rollback_starts: Counter[str] = field(default_factory=Counter)
     rollback_used: Counter[str] = field(default_factory=Counter)
     handed_over: int = 0
+    # Starts with innodb_rollback_prefetch=ON and innodb_buffer_pool_load_by_runs=ON, and those that had read something in that
+    # way when they were asked.
+    prefetch_starts: int = 0
+    prefetch_used: int = 0
+    pool_starts: int = 0
+    pool_used: int = 0
     # Of kind redo: crashes, those that stock did not recover, and those with little redo.
     images: int = 0
     # Why stock did not.
@@ -200,6 +208,12 @@ class Counts:
             self.rollback_starts[server.place.crash] += 1
             self.rollback_used[server.place.crash] += handed_over > 0
             self.handed_over += handed_over
+        if server.has(PREFETCH_ON):
+            self.prefetch_starts += 1
+            self.prefetch_used += server.has_prefetched()
+        if server.has(POOL_LOAD_ON[-1]):
+            self.pool_starts += 1
+            self.pool_used += server.has_loaded_pool()
         if server.has(SCAN_ON):
             self.scan_starts[server.place.crash] += 1
             self.scan_used[server.place.crash] += server.passes_skipped() > 1

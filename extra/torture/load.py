@@ -90,6 +90,8 @@ GONE = frozenset(
 )
 # Errors that may come when the server shuts down, instead of those: of XA PREPARE, COMMIT, and undo tablespaces.
 ENDING = frozenset({1402, 1180, 1528, 1533})
+# And of an import, which has a number for all kinds of errors.
+IMPORT_ERROR, IMPORT_ENDING = 1815, "Operation interrupted"
 # Errors of XA END after one in the transaction: it is in another state, unknown, timed out, or a victim.
 XA_ENDED = frozenset({1399, 1402, 1613, 1614})
 # Errors that a transaction among others must expect: nothing was done.
@@ -558,7 +560,8 @@ class Client(threading.Thread):
             return True
         if isinstance(problem.__context__, TimeoutError):
             return book.has_died()  # killed, a server would have closed the connection
-        return code in GONE or (book.is_ending and code in ENDING)
+        is_cut_off = code in ENDING or (code == IMPORT_ERROR and IMPORT_ENDING in str(problem))
+        return code in GONE or (book.is_ending and is_cut_off)
 
     def _do(self, step: Step) -> bool:
         """True if the server has acknowledged the step, False if it has refused it."""

@@ -122,8 +122,12 @@ class Canary:
     is_of_kill: bool = False
 
 
+# A load of the buffer pool merges changes into pages, in one recovery before it ends and in another one after it.
+_QUIET = ("--skip-log-bin", "--loose-mysqlx=OFF", "--innodb-buffer-pool-load-at-startup=OFF")
+
+
 def _place(rig: Rig, home: Path, name: str, options: list[str]) -> Place:
-    return Place(home / name, home / f"{name}.log", [*options, "--skip-log-bin", "--loose-mysqlx=OFF"], rig.environment)
+    return Place(home / name, home / f"{name}.log", [*options, *_QUIET], rig.environment)
 
 
 def _copy(data: Path, to: Path) -> None:

@@ -40,10 +40,20 @@ REDO_ON, REDO_OFF = "--loose-innodb-redo-recovery=PARALLEL", "--loose-innodb-red
 FLUSH_SHARE = 1 / 2
 FLUSH_ON, FLUSH_OFF = "--loose-innodb-recovery-flush=BACKGROUND", "--loose-innodb-recovery-flush=WAIT"
 ROLLBACK_SHARE = 1 / 2
+PREFETCH_SHARE = 1 / 2
+PREFETCH_ON, PREFETCH_OFF = "--loose-innodb-rollback-prefetch=ON", "--loose-innodb-rollback-prefetch=OFF"
+# The buffer pool is noted each second, and loaded at the start.
+POOL_LOAD_SHARE = 1 / 2
+POOL_LOAD_ON = (
+    "--innodb-buffer-pool-load-at-startup=ON", "--innodb-buffer-pool-dump-pct=100",
+    "--loose-innodb-buffer-pool-dump-interval=1", "--loose-innodb-buffer-pool-load-by-runs=ON",
+)  # fmt: skip
 ROLLBACK_ON, ROLLBACK_OFF = "--loose-innodb-recovery-rollback-async=ON", "--loose-innodb-recovery-rollback-async=OFF"
 LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")
 REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
 _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
+_PREFETCHED = re.compile(r"Rollback of trx with id \d+: read [1-9]\d* pages ahead")
+_POOL_LOADED = re.compile(r"Buffer pool load: read [1-9]\d* pages")
 _HANDED_OVER = re.compile(r"Prepared transactions that the binary log does not know, to be rolled back in the background: (\d+)")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
 MAX_LOG_BYTES = 8 << 20
@@ -99,6 +109,8 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         REDO_ON if r.random() < REDO_SHARE else REDO_OFF,
         FLUSH_ON if r.random() < FLUSH_SHARE else FLUSH_OFF,
         ROLLBACK_ON if r.random() < ROLLBACK_SHARE else ROLLBACK_OFF,
+        PREFETCH_ON if r.random() < PREFETCH_SHARE else PREFETCH_OFF,
+        *(POOL_LOAD_ON if r.random() < POOL_LOAD_SHARE else ()),
     ]
 
 
@@ -201,6 +213,14 @@ class Server:
         """How many prepared transactions that the binary log does not know it has left to its thread."""
         found = _HANDED_OVER.search(self.said())
         return int(found[1]) if found else 0
+
+    def has_prefetched(self) -> bool:
+        """Whether pages were read ahead of the rollback of a transaction."""
+        return bool(_PREFETCHED.search(self.said()))
+
+    def has_loaded_pool(self) -> bool:
+        """Whether it has loaded pages of the buffer pool by runs."""
+        return bool(_POOL_LOADED.search(self.said()))
 
     def redo_reused(self) -> bool:
         """Whether it has recovered index pages with innodb_redo_recovery=PARALLEL."""

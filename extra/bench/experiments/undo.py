@@ -11,6 +11,9 @@ has applied the redo log, so undo is never cached there.
 
 Prepared: the transaction was to be committed, is prepared in InnoDB, and was cut off the binary log. A start rolls it back
 before it accepts connections, or leaves it to the thread that rolls back in the background.
+
+Scattered: the rows were updated in an order that has nothing to do with their keys, so that neighbours in the undo log are on
+different pages of the table.
 """
 
 from __future__ import annotations
@@ -46,6 +49,8 @@ MAKER_OPTIONS = (
 CACHED_OPTIONS = ("--innodb-flush-method=fsync",)
 CACHED_BYTES_PER_PAGE = 500
 ROLLBACK_POLL_SEC = 0.05
+# The same each time, and unlike that of the keys.
+SCATTERED = " ORDER BY CRC32(id)"
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Options:
     cached: bool
     rollback: bool
     prepared: bool
+    scattered: bool
     subjects: tuple[str, ...]
 
 
@@ -64,6 +70,8 @@ class Undo(FullTables):
     """Recipe for one table with a number of rows of about 130 bytes."""
 
     rows: int
+    # Of the update.
+    order: str = ""
 
     @property
     def key(self) -> str:
@@ -126,7 +134,7 @@ class Undo(FullTables):
         connection = server.connect()
         with connection.cursor() as cursor:
             cursor.execute("BEGIN")
-            changed = cursor.execute("UPDATE bench.t SET v = 1, pad = REPEAT('b', 100)")
+            changed = cursor.execute(f"UPDATE bench.t SET v = 1, pad = REPEAT('b', 100){self.order}")
             if changed != self.rows:
                 raise BenchError(f"{changed} of {self.rows} rows were updated; see {server.log}")
         deadline = time.monotonic() + FLUSH_TIMEOUT_SEC
@@ -145,7 +153,7 @@ class Undo(FullTables):
 def run(context: Context, options: Options) -> None:
     """Runs the experiment and adds its runs to the document."""
     tools.need_root("a cold start (dropping the kernel's caches)")
-    recipe = Undo(options.rows)
+    recipe = Undo(options.rows, SCATTERED if options.scattered else "")
     subjects = context.find_subjects(options.subjects or (PREPARED_SUBJECTS if options.prepared else UNDO_SUBJECTS))
     maker = subjects[0]
     datadir = context.make_datadir(recipe, maker.binary)
@@ -159,7 +167,7 @@ def run(context: Context, options: Options) -> None:
         for subject in subjects:
             context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
             mode = "cached" if options.cached else state
-            result = starts.new_run("undo", subject.name, mode, number, {"rows": options.rows})
+            result = starts.new_run("undo", subject.name, mode, number, {"rows": options.rows, "scattered": options.scattered})
             _measure(context, datadir, subject, result, options)
             context.finish(result, _in_words(result))
             context.ui.update(task, advance=1)
@@ -167,7 +175,7 @@ def run(context: Context, options: Options) -> None:
 
 
 def _state(options: Options) -> str:
-    return "prepared" if options.prepared else "crash"
+    return ("prepared" if options.prepared else "crash") + ("-scattered" if options.scattered else "")
 
 
 def _measure(

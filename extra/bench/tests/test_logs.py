@@ -69,6 +69,14 @@ def test_rollback() -> None:
     assert logs.parse_rollback(log_lines("mysql-crash-start.log")) is None
 
 
+def test_the_load_of_the_buffer_pool() -> None:
+    begin = logs.LogLine(1.0, "Note", "", "Loading buffer pool(s) from /d/ib_buffer_pool")
+    middle = logs.LogLine(2.0, "Note", "", "Buffer pool load: read 5 pages with 1 reads")
+    end = logs.LogLine(3.5, "Note", "", "Buffer pool(s) load completed at 261125 17:00:00")
+    assert logs.parse_pool_load([begin, middle, end]) == (1.0, 3.5)
+    assert logs.parse_pool_load([begin, middle]) is None
+
+
 def test_mariadb_lines_take_the_time_they_were_seen() -> None:
     lines = log_lines("mariadb-crash-start.log", seen=123.0)
     assert {line.time for line in lines} == {123.0}

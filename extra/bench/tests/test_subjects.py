@@ -79,9 +79,14 @@ def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
         "innodb_redo_recovery": "PARALLEL",
         "innodb_recovery_flush": "BACKGROUND",
         "innodb_recovery_rollback_async": "ON",
+        "innodb_rollback_prefetch": "ON",
+        "innodb_buffer_pool_load_by_runs": "ON",
     }
     assert found.uses_map
-    missing = "binlog_startup_scan, innodb_recovery_flush, innodb_recovery_rollback_async, innodb_redo_recovery"
+    missing = (
+        "binlog_startup_scan, innodb_buffer_pool_load_by_runs, innodb_recovery_flush, innodb_recovery_rollback_async,"
+        " innodb_redo_recovery, innodb_rollback_prefetch"
+    )
     with pytest.raises(Unavailable, match=missing):
         subjects.own_subject("all-on", patched())
 

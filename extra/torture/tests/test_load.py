@@ -48,6 +48,10 @@ def test_some_errors_come_only_with_a_shutdown(tmp_path: Path, code: int) -> Non
     assert not client_of(tmp_path)._is_expected(problem)
     assert client_of(tmp_path, is_ending=True)._is_expected(problem)
     assert not client_of(tmp_path, is_ending=True)._is_expected(pymysql.err.OperationalError(1146, "x"))
+    cut_off = pymysql.err.InternalError(1815, "Internal error: Cannot reset LSNs in table `c2`.`t3` : Operation interrupted")
+    assert client_of(tmp_path, is_ending=True)._is_expected(cut_off)
+    assert not client_of(tmp_path, is_ending=False)._is_expected(cut_off)
+    assert not client_of(tmp_path, is_ending=True)._is_expected(pymysql.err.InternalError(1815, "Internal error: x"))
 
 
 def test_an_update_writes_no_more_than_a_client_may_hold() -> None:

@@ -12,12 +12,17 @@ buf/buf0run.cc has the design. */
 #ifndef buf0run_h
 #define buf0run_h
 
+#include <atomic>
+#include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <mutex>
 #include <vector>
 
 #include "buf0types.h"
 #include "fil0fil.h"
+#include "os0thread.h"
 #include "univ.i"
 
 namespace buf_run {
@@ -45,17 +50,91 @@ struct Result {
 and was not kept */
 using On_page = std::function<void(page_no_t page_no, const byte *frame)>;
 
-/** Read pages of an undo tablespace, as many as are not in the buffer pool.
-Returns when they are in the buffer pool. The caller may hold latches on other
-pages of the tablespace, but none on pages of the run. How many pages all
+/** Read pages of a tablespace, as many as are not in the buffer pool.
+Returns when they are in the buffer pool. For an undo tablespace the caller may
+hold latches on other pages of it; else none: changes may be merged into a page
+from the change buffer. How many pages all
 callers together read at a time is for them to limit.
-@param[in]  space_id  undo tablespace
+@param[in]  space_id  tablespace
 @param[in]  low       first page
 @param[in]  high      last page; nothing is read if it lies behind the end
 @param[in]  on_page   called for each page that was read
 @return what was read */
 [[nodiscard]] Result read(space_id_t space_id, page_no_t low, page_no_t high,
                           const On_page &on_page);
+
+/** Pages of one tablespace that lie side by side. */
+struct Run {
+  /** Tablespace. */
+  space_id_t space_id;
+  /** First page. */
+  page_no_t low;
+  /** Last page. */
+  page_no_t high;
+};
+
+/** Put pages together to runs.
+@param[in]  pages      pages in any order, some of them more than once
+@param[in]  max_pages  most pages of a run
+@return runs in ascending order */
+[[nodiscard]] std::vector<Run> make_runs(std::vector<page_id_t> pages,
+                                         page_no_t max_pages);
+
+/** @return how many pages a run may have to be one large read: 1 MiB of them */
+[[nodiscard]] page_no_t most_pages();
+
+/** Threads that read runs. Most of the time they wait for the volume. */
+class Readers {
+ public:
+  /** Constructor.
+  @param[in]  max_threads  most threads; they are started when there are runs */
+  explicit Readers(size_t max_threads) : m_max_threads(max_threads) {}
+  ~Readers() { end(); }
+
+  Readers(const Readers &) = delete;
+  Readers &operator=(const Readers &) = delete;
+
+  /** Have runs read. Does not wait for that. If there can be no thread nothing
+  is read.
+  @param[in]  runs  runs, in the order in which they are begun */
+  void submit(const std::vector<Run> &runs);
+
+  /** Wait until all runs are read. */
+  void wait();
+
+  /** Forget what is not begun, and wait for the threads. Nothing can be
+  submitted afterwards. */
+  void end();
+
+  /** @return pages that were read so far */
+  size_t n_pages() const { return m_n_pages; }
+
+  /** @return read calls for them */
+  size_t n_reads() const { return m_n_reads; }
+
+ private:
+  /** Body of each thread. */
+  void work();
+
+  /** Most threads. */
+  const size_t m_max_threads;
+  /** Protects the members up to m_is_over. */
+  std::mutex m_mutex;
+  /** One of them has changed. */
+  std::condition_variable m_changed;
+  /** Runs that no thread has begun. */
+  std::deque<Run> m_queue;
+  /** Runs that are being read. */
+  size_t m_n_running{0};
+  /** The threads have to end. */
+  bool m_is_over{false};
+  /** Threads. */
+  std::vector<IB_thread> m_threads;
+  /** Pages that were read. */
+  std::atomic<size_t> m_n_pages{0};
+  /** Read calls. */
+  std::atomic<size_t> m_n_reads{0};
+};
 
 /** Takes blocks of the buffer pool for pages that are to be read, and keeps
 them i/o-fixed while it takes more. */
@@ -150,10 +229,11 @@ one
 collected blocks, they are read and released first. */
 void before_wait();
 
-/** Wait until a page is not being read, without a buffer fix: a page that turns
-out to be corrupt is dropped, and that allows no fix.
-@param[in]  page_id  page that was in the buffer pool
-@return true if it was being read, or is not in the buffer pool any more */
+/** A page that was free is about to be created, and was found in the buffer
+pool. If it is being read, wait for that, without a buffer fix: a page that
+turns out to be corrupt is dropped, and that allows no fix.
+@param[in]  page_id  the page
+@return true if it may not be in the buffer pool any more */
 [[nodiscard]] bool wait_for_read(const page_id_t &page_id);
 
 }  // namespace buf_run

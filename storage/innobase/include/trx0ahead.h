@@ -436,12 +436,6 @@ this page and those that follow into the buffer pool, if the thread has a Scope.
 @param[in]  hdr_page_no  header page of the undo log */
 void before_page(const page_id_t &page_id, page_no_t hdr_page_no);
 
-/** A page that was free is about to be created, and was found in the buffer
-pool. If it was read ahead, it may be corrupt, and will be dropped then.
-@param[in]  page_id  the page
-@return true if it may not be in the buffer pool any more */
-[[nodiscard]] bool wait_for_read(const page_id_t &page_id);
-
 }  // namespace undo_read_ahead
 
 #endif /* trx0ahead_h */

@@ -523,10 +523,4 @@ void before_page(const page_id_t &page_id, page_no_t hdr_page_no) {
   }
 }
 
-bool wait_for_read(const page_id_t &page_id) {
-  /* Also if the variable is 0 by now: a run may be on its way. */
-  return fsp_is_undo_tablespace(page_id.space()) &&
-         buf_run::wait_for_read(page_id);
-}
-
 }  // namespace undo_read_ahead

@@ -294,7 +294,7 @@ sub log_lines {
     next if $line =~ /threads to scan|Thread# |Checked \d+/;
     # Times, the machine, what happens in the background.
     next if $line =~ /Time taken|took \d+ms|NUMA|priority|purge|Start-up/;
-    next if $line =~ /Rollback of trx with id \d+ completed/;
+    next if $line =~ /Rollback of trx with id \d+(?: completed|: read)/;
 
     $line =~ s/\Q$home\E/HOME/g;
     $line =~ s/failure: .*/failure/;

@@ -1,0 +1,70 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file include/buf0load.h
+Load the buffer pool from a dump with large reads, and write the dump from time
+to time.
+
+buf/buf0load.cc has the design. */
+
+#ifndef buf0load_h
+#define buf0load_h
+
+#include <cstddef>
+#include <cstdint>
+
+#include "buf0run.h"
+#include "os0event.h"
+#include "univ.i"
+
+namespace pool_load {
+
+/** innodb_buffer_pool_load_by_runs. */
+extern bool g_by_runs;
+
+/** innodb_buffer_pool_dump_interval, in seconds; 0 = only on request and at a
+shutdown. */
+extern uint g_dump_interval;
+
+/** Most entries of a dump that are read at a time: 16 MiB of 16 KiB pages. */
+constexpr size_t MAX_ENTRIES = 1024;
+
+/** Threads that read. Few: users want to read, too. */
+constexpr size_t MAX_THREADS = 4;
+
+/** Reads the pages of a dump before they are loaded one by one. */
+class Loader {
+ public:
+  Loader() = default;
+  /** Says in the error log what was read. */
+  ~Loader();
+
+  Loader(const Loader &) = delete;
+  Loader &operator=(const Loader &) = delete;
+
+  /** An entry is about to be loaded. From time to time, read its page and those
+  of the next entries; when this returns they are in the buffer pool, as far as
+  that was possible.
+  @param[in]  dump       sorted entries: tablespace, and page in the low 32 bits
+  @param[in]  n_entries  number of entries
+  @param[in]  i          the entry */
+  void before_entry(const uint64_t *dump, size_t n_entries, size_t i);
+
+ private:
+  /** First entry for which nothing was done yet. */
+  size_t m_end{0};
+  /** Reads. */
+  buf_run::Readers m_readers{MAX_THREADS};
+};
+
+/** Wait until the thread that dumps and loads has something to do.
+@param[in]  event  set when that is so
+@return true if it is time to write a dump; false if the event is set */
+[[nodiscard]] bool wait_for_dump(os_event_t event);
+
+}  // namespace pool_load
+
+#endif /* buf0load_h */
