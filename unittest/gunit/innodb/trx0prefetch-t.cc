@@ -85,7 +85,8 @@ TEST(trx0prefetch, few_looks_if_all_is_cached) {
   const auto cached = looks_of(1000000, MAX_RECORDS, 6);
 
   EXPECT_GT(missing.size(), 100U);
-  EXPECT_LT(cached.size(), missing.size() / 6);
+  /* One for three times as many records. */
+  EXPECT_LT(cached.size() * 2, missing.size());
   EXPECT_GT(cached.size(), 5U);
 }
 
