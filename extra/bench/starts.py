@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench import logs, tools
 from bench.context import Context
 from bench.datadir import DataDir
-from bench.diskstats import SECTOR_BYTES, Counters
+from bench.diskstats import SECTOR_BYTES, Counters, read_counters
 from bench.errors import BenchError
 from bench.results import Run, now_text
 from bench.server import Server, StartTimes
@@ -17,6 +18,7 @@ from bench.subjects import Subject
 
 DISTURBED_FRACTION = 0.05
 DISTURBED_BYTES = 4 << 20
+POLL_SEC = 0.05
 
 Extra = Callable[[Run, Server, logs.Start], None]
 """Adds what an experiment wants to know of a running server to its record."""
@@ -121,6 +123,29 @@ def add_io(metrics: dict[str, float], prefix: str, counters: Counters) -> None:
     metrics[f"{prefix}writes"] = counters.writes
     metrics[f"{prefix}sectors_written"] = counters.sectors_written
     metrics[f"{prefix}process_read_bytes"] = counters.process_read_bytes
+
+
+def add_background(
+    context: Context,
+    run: Run,
+    server: Server,
+    name: str,
+    parse: Callable[[Sequence[logs.LogLine]], tuple[float, float] | None],
+) -> None:
+    """Waits until something in the background is over, and adds its time and I/O to a record, as `name`_s and so on.
+
+    `parse` finds in the error log when it begins and ends. If it does not end in time, that is a problem of the record.
+    """
+    deadline = time.monotonic() + context.timeout_sec
+    while (found := parse(server.read_log())) is None:
+        if time.monotonic() > deadline:
+            run.problems.append(f"the {name} was not over in time")
+            return
+        time.sleep(POLL_SEC)
+    end = read_counters(context.volume.device, server.pid)
+    begin = server.sampler.at(found[0]) if server.sampler else end
+    run.metrics[f"{name}_s"] = found[1] - found[0]
+    add_io(run.metrics, f"{name}_", end - begin)
 
 
 def note_disturbance(run: Run, prefix: str = "", when: str = "") -> None:

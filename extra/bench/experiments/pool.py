@@ -7,21 +7,18 @@ next one loads them at its start, in the background, while nothing else is asked
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from bench import logs, starts, tools
 from bench.context import Context
 from bench.datadir import DataDir, make_state
-from bench.diskstats import SECTOR_BYTES, read_counters
-from bench.errors import BenchError
+from bench.diskstats import SECTOR_BYTES
 from bench.experiments.undo import Undo
 from bench.results import Run
 from bench.server import Server
 from bench.subjects import POOL_SUBJECTS, Subject
 
 STATE = "warm"
-POLL_SEC = 0.05
 LEAST_LOADED = 0.9
 """Of the pages that were noted. Some are read by the start itself."""
 
@@ -74,20 +71,13 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, state: str, r
             noted = sum(1 for _ in dump)
 
     def extra(run: Run, server: Server, _: logs.Start) -> None:
-        deadline = time.monotonic() + context.timeout_sec
-        while (found := logs.parse_pool_load(server.read_log())) is None:
-            if time.monotonic() > deadline:
-                raise BenchError("the buffer pool was not loaded in time")
-            time.sleep(POLL_SEC)
-        end = read_counters(context.volume.device, server.pid)
-        begin = server.sampler.at(found[0]) if server.sampler else end
-        io = end - begin
-        run.metrics["load_s"] = found[1] - found[0]
+        starts.add_background(context, run, server, "load", logs.parse_pool_load)
+        if run.problems:
+            return
         run.metrics["pages_noted"] = noted
         run.metrics["pages_loaded"] = int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_data'")[0][1])
-        starts.add_io(run.metrics, "load_", io)
-        if found[1] > found[0]:
-            run.metrics["load_mib_per_sec"] = io.sectors_read * SECTOR_BYTES / (found[1] - found[0]) / 2**20
+        if seconds := run.metrics["load_s"]:
+            run.metrics["load_mib_per_sec"] = run.metrics["load_sectors_read"] * SECTOR_BYTES / seconds / 2**20
         if run.metrics["pages_loaded"] < LEAST_LOADED * noted or not noted:
             run.problems.append(f"{run.metrics['pages_loaded']:,} of {noted:,} pages are in the buffer pool")
 

@@ -28,7 +28,7 @@ import pymysql
 from bench import logs, starts, tools, unlogged
 from bench.context import Context
 from bench.datadir import DataDir, FullTables, make_state
-from bench.diskstats import SECTOR_BYTES, read_counters
+from bench.diskstats import SECTOR_BYTES
 from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
@@ -48,7 +48,6 @@ MAKER_OPTIONS = (
 
 CACHED_OPTIONS = ("--innodb-flush-method=fsync",)
 CACHED_BYTES_PER_PAGE = 500
-ROLLBACK_POLL_SEC = 0.05
 # The same each time, and unlike that of the keys.
 SCATTERED = " ORDER BY CRC32(id)"
 
@@ -206,7 +205,7 @@ def _measure(
             _check_handed_over(run, server, subject)
         # What was prepared is rolled back before the server is ready, but for one subject.
         if options.rollback and (not options.prepared or _is_async(subject)):
-            _add_rollback(context, run, server)
+            starts.add_background(context, run, server, "rollback", logs.parse_rollback)
         # Last, since it reads the table beside the rollback.
         if options.prepared:
             _check_rows(run, server)
@@ -235,20 +234,6 @@ def _check_handed_over(run: Run, server: Server, subject: Subject) -> None:
     run.metrics["handed_over"] = handed_over
     if handed_over != _is_async(subject):
         run.problems.append(f"{handed_over} transactions were handed over")
-
-
-def _add_rollback(context: Context, run: Run, server: Server) -> None:
-    """Waits until the transaction is rolled back, and adds what that took."""
-    deadline = time.monotonic() + context.timeout_sec
-    while (found := logs.parse_rollback(server.read_log())) is None:
-        if time.monotonic() > deadline:
-            run.problems.append("the transaction was not rolled back in time")
-            return
-        time.sleep(ROLLBACK_POLL_SEC)
-    end = read_counters(context.volume.device, server.pid)
-    begin = server.sampler.at(found[0]) if server.sampler else end
-    run.metrics["rollback_s"] = found[1] - found[0]
-    starts.add_io(run.metrics, "rollback_", end - begin)
 
 
 def _in_words(run: Run) -> str:

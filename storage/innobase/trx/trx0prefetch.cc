@@ -18,8 +18,8 @@ goes down the tree to the level above the leaf pages, whose pages are few and
 soon in the buffer pool, and does not touch the leaf page itself. The pages that
 are not in the buffer pool are sorted, so that those which lie side by side are
 one read, and are read by some threads (buf_run::Readers). When half of the
-records of a look ahead are rolled back, the next one is due (Pace). If nearly
-all pages were in the buffer pool, some looks are left out, more each time.
+records of a look ahead are rolled back, the next one is due (Pace); later if
+nearly all pages were in the buffer pool.
 
 What a look may ask for is a thirty-second of the buffer pool, so pages that
 were read ahead do not push out each other before they are used.
