@@ -359,10 +359,7 @@ sub compare {
       "--innodb-tablespace-check-light=$light",
       "--innodb-tablespace-check-threads=$threads", @extra);
 
-    chdir($start_dir);
-    rmtree($home);
-    system('cp', '-a', $origin, $home) == 0 or die "Cannot copy $origin";
-    chdir($home) or die "Cannot enter $home: $!";
+    copy_origin();
     $arg{before}->() if $arg{before};
 
     my @seen;
@@ -405,6 +402,15 @@ sub compare {
   }
 
   print("\n");
+}
+
+# The same as often as it is needed: after compare(), the next SQL finds a copy of
+# what run() left.
+sub copy_origin {
+  chdir($start_dir);
+  rmtree($home);
+  system('cp', '-a', $origin, $home) == 0 or die "Cannot copy $origin";
+  chdir($home) or die "Cannot enter $home: $!";
 }
 
 # Undo what compare() did: the next SQL finds the data directory as run() left
