@@ -466,22 +466,19 @@ class Open_file {
  public:
   /** Constructor.
   @param[in]  space  tablespace of one file, acquired */
-  explicit Open_file(fil_space_t *space) : m_space_id(space->id) {
-    if (fsp_is_undo_tablespace(m_space_id)) {
+  explicit Open_file(fil_space_t *space) : m_space(space) {
+    if (fsp_is_undo_tablespace(space->id)) {
       m_is_open = space->files.front().is_open;
       return;
     }
 
-    page_no_t page_no = 0;
-    m_is_open =
-        fil_prepare_file_for_io(m_space_id, page_no, &m_file) == DB_SUCCESS;
+    m_file = open_file(space);
+    m_is_open = m_file != nullptr;
   }
 
-  /** There is no function for the end of a read: the file counts as written,
-  and is synced once more. */
   ~Open_file() {
     if (m_file != nullptr) {
-      fil_complete_write(m_space_id, m_file);
+      close_file(m_space, m_file);
     }
   }
 
@@ -493,7 +490,7 @@ class Open_file {
 
  private:
   /** Tablespace. */
-  const space_id_t m_space_id;
+  fil_space_t *const m_space;
   /** True if the file is open. */
   bool m_is_open;
   /** The file, if it was opened or kept open. */

@@ -32,6 +32,9 @@ extern uint g_dump_interval;
 /** Most entries of a dump that are read at a time: 16 MiB of 16 KiB pages. */
 constexpr size_t MAX_ENTRIES = 1024;
 
+/** And at most this part of the pages of the buffer pool. */
+constexpr size_t POOL_SHARE = 32;
+
 /** Threads that read. Few: users want to read, too. */
 constexpr size_t MAX_THREADS = 4;
 
@@ -64,6 +67,16 @@ class Loader {
 @param[in]  event  set when that is so
 @return true if it is time to write a dump; false if the event is set */
 [[nodiscard]] bool wait_for_dump(os_event_t event);
+
+/** A dump was written. If dumps are written from time to time, sync it, and put
+it in the place of the last one at once, so that there is one of the two
+whenever the server dies.
+@param[in]  was_cut_off   whether a shutdown has cut it off: it is removed
+@param[in]  tmp_filename  where it was written to
+@param[in]  filename      where it belongs
+@return false if the caller has to do that, in MySQL's way */
+[[nodiscard]] bool end_dump(bool was_cut_off, const char *tmp_filename,
+                            const char *filename);
 
 }  // namespace pool_load
 

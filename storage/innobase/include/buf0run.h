@@ -63,6 +63,16 @@ callers together read at a time is for them to limit.
 [[nodiscard]] Result read(space_id_t space_id, page_no_t low, page_no_t high,
                           const On_page &on_page);
 
+/** Open the file of a tablespace, and keep it open.
+@param[in]  space  tablespace of one file, acquired
+@return the file; nullptr if it cannot be opened */
+[[nodiscard]] fil_node_t *open_file(fil_space_t *space);
+
+/** The file may be closed again.
+@param[in]      space  tablespace
+@param[in,out]  file   what open_file() has returned */
+void close_file(fil_space_t *space, fil_node_t *file);
+
 /** Pages of one tablespace that lie side by side. */
 struct Run {
   /** Tablespace. */
