@@ -166,6 +166,13 @@ def parse_resurrection(lines: Sequence[LogLine]) -> Resurrection | None:
     return Resurrection(begin, done[-1][0], records, pages)
 
 
+def parse_undo_scan(lines: Sequence[LogLine]) -> tuple[float, float] | None:
+    """Begin and end of the reading of undo logs after the server has opened; None if it is not over."""
+    begin = _first(lines, "recovered transactions are read in the background")
+    end = _first(lines, "The undo logs of recovered transactions were read")
+    return None if begin is None or end is None else (begin, end)
+
+
 def parse_rollback(lines: Sequence[LogLine]) -> tuple[float, float] | None:
     """Begin and end of the rollback of unfinished transactions; None if it is not over."""
     begin = _first(lines, "Rolling back trx with id")

@@ -36,6 +36,8 @@ BINLOG_SCAN = "binlog_startup_scan"
 REDO = "innodb_redo_recovery"
 FLUSH = "innodb_recovery_flush"
 ROLLBACK = "innodb_recovery_rollback_async"
+ROLLBACK_THREADS = "innodb_recovery_rollback_threads"
+UNDO_SCAN = "innodb_recovery_undo_scan"
 PREFETCH = "innodb_rollback_prefetch"
 POOL_LOAD = "innodb_buffer_pool_load_by_runs"
 POOL_DUMP = "innodb_buffer_pool_dump_interval"
@@ -55,6 +57,8 @@ STOCK_VALUES = {
     REDO: "STOCK",
     FLUSH: "WAIT",
     ROLLBACK: "OFF",
+    ROLLBACK_THREADS: "1",
+    UNDO_SCAN: "START",
     PREFETCH: "OFF",
     POOL_LOAD: "OFF",
     POOL_DUMP: "0",
@@ -186,7 +190,18 @@ def stock_settings(binary: Binary) -> dict[str, str]:
     return {name: value for name, value in STOCK_VALUES.items() if binary.knows(name)}
 
 
-ALL_ON = {BINLOG_SCAN: "TRANSACTIONS", REDO: "PARALLEL", FLUSH: "BACKGROUND", ROLLBACK: "ON", PREFETCH: "ON", POOL_LOAD: "ON"}
+THREADS_OF_ROLLBACK = "8"
+
+ALL_ON = {
+    BINLOG_SCAN: "TRANSACTIONS",
+    REDO: "PARALLEL",
+    FLUSH: "BACKGROUND",
+    ROLLBACK: "ON",
+    ROLLBACK_THREADS: THREADS_OF_ROLLBACK,
+    UNDO_SCAN: "BACKGROUND",
+    PREFETCH: "ON",
+    POOL_LOAD: "ON",
+}
 """What of our own is off by default, at its fast value."""
 
 FOREIGN_SUBJECTS = frozenset({"stock", "mariadb"})
@@ -273,6 +288,11 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
         "redo": ({REDO: "PARALLEL"}, "redo read ahead and parsed without building indexes"),
         "redo-flush": ({REDO: "PARALLEL", FLUSH: "BACKGROUND"}, "the same, and opened before all pages are written"),
         "rollback-async": ({ROLLBACK: "ON"}, "prepared transactions rolled back after the server has opened"),
+        "undo-scan": (
+            {UNDO: _default(binary, UNDO), UNDO_SCAN: "BACKGROUND"},
+            "undo read ahead, to find tables, after the server has opened",
+        ),
+        "rollback-threads": ({ROLLBACK_THREADS: THREADS_OF_ROLLBACK}, "open transactions rolled back by eight threads"),
         "rollback-prefetch": (
             {UNDO: _default(binary, UNDO), PREFETCH: "ON"},
             "undo read ahead, and pages of rows in the rollback, too",

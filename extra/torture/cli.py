@@ -64,6 +64,7 @@ MANY_TURNS = 80
 MANY_REDO_STARTS = 10
 # With so many with innodb_recovery_flush=BACKGROUND some must have left pages: in a life with change buffering none may.
 MANY_FLUSH_STARTS = 60
+MANY_UNDO_STARTS = 40
 # Of so many crashes most must have left redo, and kills must have met recoveries.
 MANY_IMAGES = 20
 # The share of pages that need not be compared, by the reason; more than that, and than so many, leave something open.
@@ -279,6 +280,9 @@ def _details(counts: Counts) -> str:
         f" innodb_recovery_flush=BACKGROUND in {_by_kind(counts.flush_used, counts.flush_starts)};"
         f" innodb_recovery_rollback_async=ON in {_by_kind(counts.rollback_used, counts.rollback_starts)},"
         f" {counts.handed_over} transactions handed over;"
+        f" innodb_recovery_undo_scan=BACKGROUND in {_by_kind(counts.undo_scan_used, counts.undo_scan_starts)},"
+        f" {counts.kills_in_undo_scan} kills before the undo logs were read;"
+        f" innodb_recovery_rollback_threads=4 in {_by_kind(counts.threads_used, counts.threads_starts)};"
         f" innodb_rollback_prefetch=ON in {counts.prefetch_used} of {counts.prefetch_starts} starts,"
         f" innodb_buffer_pool_load_by_runs=ON in {counts.pool_used} of {counts.pool_starts} starts;"
         f" {_redo(counts)};"
@@ -353,6 +357,11 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "rollback_starts": {kind: number for kind, number in counts.rollback_starts.items() if kind},
         "rollback_used": {kind: number for kind, number in counts.rollback_used.items() if kind and number},
         "handed_over": counts.handed_over,
+        "undo_scan_starts": {kind: number for kind, number in counts.undo_scan_starts.items() if kind},
+        "undo_scan_used": {kind: number for kind, number in counts.undo_scan_used.items() if kind and number},
+        "kills_in_undo_scan": counts.kills_in_undo_scan,
+        "threads_starts": {kind: number for kind, number in counts.threads_starts.items() if kind},
+        "threads_used": {kind: number for kind, number in counts.threads_used.items() if kind and number},
         "prefetch_starts": counts.prefetch_starts,
         "prefetch_used": counts.prefetch_used,
         "pool_starts": counts.pool_starts,
@@ -434,6 +443,12 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     starts = _crashes(counts.flush_starts)
     if starts >= MANY_FLUSH_STARTS and not _crashes(counts.flush_used):
         problems.append(f"none of {starts} starts with innodb_recovery_flush=BACKGROUND has left pages")
+    starts = _crashes(counts.undo_scan_starts)
+    if starts >= MANY_UNDO_STARTS and not _crashes(counts.undo_scan_used):
+        problems.append(f"none of {starts} starts with innodb_recovery_undo_scan=BACKGROUND has left undo logs for later")
+    starts = _crashes(counts.threads_starts)
+    if starts >= MANY_UNDO_STARTS and not _crashes(counts.threads_used):
+        problems.append(f"none of {starts} starts with innodb_recovery_rollback_threads=4 has used several")
     disks = counts.power_cuts + counts.unmountable
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")

@@ -168,6 +168,7 @@ class KillLife:
 
     def _kill(self, server: Server) -> None:
         self._rig.counts.kills += not server.has_died
+        self._rig.counts.kills_in_undo_scan += not server.has_died and server.reads_undo()
         server.kill()
 
     def _keep_crashed(self) -> None:

@@ -34,6 +34,8 @@ from torture.server import (
     REDO_ON,
     ROLLBACK_ON,
     SCAN_ON,
+    THREADS_ON,
+    UNDO_SCAN_ON,
     Place,
     Server,
     ask_oracle,
@@ -119,6 +121,13 @@ class Counts:
     rollback_starts: Counter[str] = field(default_factory=Counter)
     rollback_used: Counter[str] = field(default_factory=Counter)
     handed_over: int = 0
+    # And for innodb_recovery_undo_scan=BACKGROUND and innodb_recovery_rollback_threads=4: those that have left undo logs for
+    # later, and those that roll back with several threads; kills while such undo logs were read.
+    undo_scan_starts: Counter[str] = field(default_factory=Counter)
+    undo_scan_used: Counter[str] = field(default_factory=Counter)
+    threads_starts: Counter[str] = field(default_factory=Counter)
+    threads_used: Counter[str] = field(default_factory=Counter)
+    kills_in_undo_scan: int = 0
     # Starts with innodb_rollback_prefetch=ON and innodb_buffer_pool_load_by_runs=ON, and those that had read something in that
     # way when they were asked.
     prefetch_starts: int = 0
@@ -208,6 +217,12 @@ class Counts:
             self.rollback_starts[server.place.crash] += 1
             self.rollback_used[server.place.crash] += handed_over > 0
             self.handed_over += handed_over
+        if server.has(UNDO_SCAN_ON):
+            self.undo_scan_starts[server.place.crash] += 1
+            self.undo_scan_used[server.place.crash] += server.has_left_undo()
+        if server.has(THREADS_ON):
+            self.threads_starts[server.place.crash] += 1
+            self.threads_used[server.place.crash] += server.has_several_threads()
         if server.has(PREFETCH_ON):
             self.prefetch_starts += 1
             self.prefetch_used += server.has_prefetched()

@@ -40,6 +40,10 @@ REDO_ON, REDO_OFF = "--loose-innodb-redo-recovery=PARALLEL", "--loose-innodb-red
 FLUSH_SHARE = 1 / 2
 FLUSH_ON, FLUSH_OFF = "--loose-innodb-recovery-flush=BACKGROUND", "--loose-innodb-recovery-flush=WAIT"
 ROLLBACK_SHARE = 1 / 2
+UNDO_SCAN_SHARE = 1 / 2
+UNDO_SCAN_ON, UNDO_SCAN_OFF = "--loose-innodb-recovery-undo-scan=BACKGROUND", "--loose-innodb-recovery-undo-scan=START"
+THREADS_SHARE = 1 / 2
+THREADS_ON, THREADS_OFF = "--loose-innodb-recovery-rollback-threads=4", "--loose-innodb-recovery-rollback-threads=1"
 PREFETCH_SHARE = 1 / 2
 PREFETCH_ON, PREFETCH_OFF = "--loose-innodb-rollback-prefetch=ON", "--loose-innodb-rollback-prefetch=OFF"
 # The buffer pool is noted each second, and loaded at the start.
@@ -55,6 +59,9 @@ _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of 
 _PREFETCHED = re.compile(r"Rollback of trx with id \d+: read [1-9]\d* pages ahead")
 _POOL_LOADED = re.compile(r"Buffer pool load: read [1-9]\d* pages")
 _HANDED_OVER = re.compile(r"Prepared transactions that the binary log does not know, to be rolled back in the background: (\d+)")
+_UNDO_LEFT = re.compile(r"The undo logs of \d+ recovered transactions are read in the background")
+_UNDO_READ = re.compile(r"The undo logs of recovered transactions were read")
+_SEVERAL_THREADS = re.compile(r"Recovered transactions are rolled back by \d+ threads")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
 MAX_LOG_BYTES = 8 << 20
 TRUNCATE_SEC = 5.0
@@ -110,6 +117,8 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         FLUSH_ON if r.random() < FLUSH_SHARE else FLUSH_OFF,
         ROLLBACK_ON if r.random() < ROLLBACK_SHARE else ROLLBACK_OFF,
         PREFETCH_ON if r.random() < PREFETCH_SHARE else PREFETCH_OFF,
+        UNDO_SCAN_ON if r.random() < UNDO_SCAN_SHARE else UNDO_SCAN_OFF,
+        THREADS_ON if r.random() < THREADS_SHARE else THREADS_OFF,
         *(POOL_LOAD_ON if r.random() < POOL_LOAD_SHARE else ()),
     ]
 
@@ -213,6 +222,18 @@ class Server:
         """How many prepared transactions that the binary log does not know it has left to its thread."""
         found = _HANDED_OVER.search(self.said())
         return int(found[1]) if found else 0
+
+    def has_left_undo(self) -> bool:
+        """Whether undo logs of open transactions were left to be read after the server has opened."""
+        return bool(_UNDO_LEFT.search(self.said()))
+
+    def reads_undo(self) -> bool:
+        """Whether it has not read them yet."""
+        return self.has_left_undo() and not _UNDO_READ.search(self.said())
+
+    def has_several_threads(self) -> bool:
+        """Whether several threads roll back."""
+        return bool(_SEVERAL_THREADS.search(self.said()))
 
     def has_prefetched(self) -> bool:
         """Whether pages were read ahead of the rollback of a transaction."""

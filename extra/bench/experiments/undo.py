@@ -32,7 +32,7 @@ from bench.diskstats import SECTOR_BYTES
 from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
-from bench.subjects import PREPARED_SUBJECTS, ROLLBACK, UNDO_SUBJECTS, Subject
+from bench.subjects import PREPARED_SUBJECTS, ROLLBACK, UNDO_SCAN, UNDO_SUBJECTS, Subject
 
 SEED_ROWS = 1000
 FLUSH_TIMEOUT_SEC = 900.0
@@ -181,26 +181,29 @@ def _measure(
     context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options
 ) -> None:
     def extra(run: Run, server: Server, start: logs.Start) -> None:
-        found = logs.parse_resurrection(server.lines)
+        is_late = subject.settings.get(UNDO_SCAN) == "BACKGROUND"
+        if is_late:
+            starts.add_background(context, run, server, "resurrect", logs.parse_undo_scan)
+        found = logs.parse_resurrection(server.read_log())
         if found is None:
             run.problems.append("the log says nothing of a resurrected transaction")
             return
         if found.records < run.parameters["rows"]:
             run.problems.append(f"{found.records:,} undo records were found")
-        seconds = found.end - found.begin
-        io = server.io_between(found.begin, found.end)
-        run.metrics["resurrect_s"] = seconds
         run.metrics["undo_pages"] = found.pages
         run.metrics["undo_records"] = found.records
-        starts.add_io(run.metrics, "resurrect_", io)
-        if seconds > 0:
-            run.metrics["resurrect_reads_per_sec"] = io.reads / seconds
-            rate = io.sectors_read * SECTOR_BYTES / seconds
+        if not is_late:
+            run.metrics["resurrect_s"] = found.end - found.begin
+            starts.add_io(run.metrics, "resurrect_", server.io_between(found.begin, found.end))
+        if (seconds := run.metrics.get("resurrect_s", 0)) > 0:
+            run.metrics["resurrect_reads_per_sec"] = run.metrics["resurrect_reads"] / seconds
+            rate = run.metrics["resurrect_sectors_read"] * SECTOR_BYTES / seconds
             run.metrics["resurrect_mib_per_sec"] = rate / 2**20
         if not start.recovered:
             run.problems.append("no crash recovery")
-        if options.cached and io.process_read_bytes > found.pages * CACHED_BYTES_PER_PAGE:
-            run.problems.append(f"{io.process_read_bytes:,} bytes read, all undo should be cached")
+        read_bytes = run.metrics.get("resurrect_process_read_bytes", 0)
+        if options.cached and read_bytes > found.pages * CACHED_BYTES_PER_PAGE:
+            run.problems.append(f"{read_bytes:,} bytes read, all undo should be cached")
         if options.prepared:
             _check_handed_over(run, server, subject)
         # What was prepared is rolled back before the server is ready, but for one subject.

@@ -79,13 +79,15 @@ def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
         "innodb_redo_recovery": "PARALLEL",
         "innodb_recovery_flush": "BACKGROUND",
         "innodb_recovery_rollback_async": "ON",
+        "innodb_recovery_rollback_threads": "8",
+        "innodb_recovery_undo_scan": "BACKGROUND",
         "innodb_rollback_prefetch": "ON",
         "innodb_buffer_pool_load_by_runs": "ON",
     }
     assert found.uses_map
     missing = (
         "binlog_startup_scan, innodb_buffer_pool_load_by_runs, innodb_recovery_flush, innodb_recovery_rollback_async,"
-        " innodb_redo_recovery, innodb_rollback_prefetch"
+        " innodb_recovery_rollback_threads, innodb_recovery_undo_scan, innodb_redo_recovery, innodb_rollback_prefetch"
     )
     with pytest.raises(Unavailable, match=missing):
         subjects.own_subject("all-on", patched())

@@ -14,7 +14,20 @@ from differential.server import Binary
 from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
 from torture.oracle import NEVER, History, State, Step, Table, Verdict
-from torture.server import _SKIPPED, MAP_OFF, MAP_ON, ROLLBACK_OFF, ROLLBACK_ON, SCAN_OFF, SCAN_ON, Place, Server, observe
+from torture.server import (
+    _SKIPPED,
+    MAP_OFF,
+    MAP_ON,
+    ROLLBACK_OFF,
+    ROLLBACK_ON,
+    SCAN_OFF,
+    SCAN_ON,
+    THREADS_ON,
+    UNDO_SCAN_ON,
+    Place,
+    Server,
+    observe,
+)
 
 
 class Cursor:
@@ -168,3 +181,37 @@ def test_starts_that_hand_transactions_over_are_counted(tmp_path: Path) -> None:
     for name, option in (("ours", ROLLBACK_ON), ("ours", ROLLBACK_OFF), ("off", ROLLBACK_ON), ("stock", ROLLBACK_ON)):
         counts.ask(fake_server(log, name, option))
     assert (counts.rollback_starts[""], counts.rollback_used[""], counts.handed_over) == (2, 1, 12)
+
+
+def _messages(path: str) -> list[str]:
+    """What a source file says in the error log, its numbers as 7."""
+    source = (Path(__file__).parents[3] / path).read_text(encoding="utf-8")
+    calls = re.findall(r"ib::(?:info|warn)\(\w+\)(.*?);", source, re.DOTALL)
+    number = re.compile(r"<< [a-z]\w*[\w.:()]*")
+    return ["7".join("".join(re.findall(r'"(.*?)"', part)) for part in number.split(call)) for call in calls]
+
+
+def test_starts_that_leave_undo_logs_for_later_are_counted(tmp_path: Path) -> None:
+    counts, log = Counts(), tmp_path / "log"
+    begin, *_, end = (text for text in _messages("storage/innobase/trx/trx0scan.cc") if text.startswith("The undo logs"))
+    log.write_text("")
+    server = fake_server(log, option=UNDO_SCAN_ON)
+    counts.ask(server)
+    assert (counts.undo_scan_starts[""], counts.undo_scan_used[""], server.reads_undo()) == (1, 0, False)
+    log.write_text(f"[Note] [MY-013779] [InnoDB] {begin}\n")
+    counts.ask(server)
+    assert (counts.undo_scan_starts[""], counts.undo_scan_used[""], server.reads_undo()) == (2, 1, True)
+    log.write_text(f"[Note] {begin}\n[Note] {end.replace('not read, because the server shuts down.', '')}\n")
+    counts.ask(server)
+    assert (counts.undo_scan_used[""], server.reads_undo()) == (2, False)
+
+
+def test_starts_that_roll_back_with_several_threads_are_counted(tmp_path: Path) -> None:
+    counts, log = Counts(), tmp_path / "log"
+    (line,) = _messages("storage/innobase/trx/trx0rollers.cc")
+    log.write_text("")
+    counts.ask(fake_server(log, option=THREADS_ON))
+    assert (counts.threads_starts[""], counts.threads_used[""]) == (1, 0)
+    log.write_text(f"[Note] [MY-013779] [InnoDB] {line}\n")
+    counts.ask(fake_server(log, option=THREADS_ON))
+    assert (counts.threads_starts[""], counts.threads_used[""]) == (2, 1)

@@ -16,10 +16,12 @@ trx/trx0async.cc has the design. */
 #include <vector>
 
 #include "sql/xa.h"
+#include "trx0rollers.h"
 #include "trx0types.h"
 #include "univ.i"
 
 class MDL_ticket;
+class THD;
 
 namespace recovery_rollback {
 
@@ -46,18 +48,30 @@ nothing speaks against that.
 nothing more is taken. */
 void end_hand_over();
 
-/** The thread that rolls back has a metadata lock.
+/** The thread that rolls back has its locks on the tables: let DDL go on, when
+the other threads, if there are to be any, have theirs.
+@param[in,out]  thd        of the thread
+@param[in]      roll_back  rolls a transaction back
+@return false if the server shuts down and nothing may be rolled back, because
+not all tables are known */
+[[nodiscard]] bool begin(THD *thd, rollback_threads::Roll_back roll_back);
+
+/** A thread that rolls back has a metadata lock.
 @param[in]  id      transaction for which it has it
 @param[in]  ticket  the lock */
 void note_lock(trx_id_t id, MDL_ticket *ticket);
 
-/** A transaction was rolled back: the thread gives up the metadata locks that
-it had for it.
+/** A transaction was rolled back, or is another thread's: this one gives up the
+metadata locks that it had for it.
 @param[in]  id  transaction */
 void release_locks(trx_id_t id);
 
-/** The thread is about to give up all metadata locks: leave out those that it
-has no more.
+/** A thread has nothing more to roll back: it gives up the metadata locks that
+it still has. */
+void release_all_locks();
+
+/** The first thread is about to give up all metadata locks: leave out those
+that it has no more.
 @param[in,out]  tickets  all that it has had */
 void forget_released(std::vector<MDL_ticket *> *tickets);
 

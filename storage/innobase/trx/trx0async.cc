@@ -63,7 +63,9 @@ are rolled back. Here it gives up those of a transaction when that one is. */
 #include "my_dbug.h"
 #include "srv0srv.h"
 #include "srv0start.h"
+#include "trx0rollers.h"
 #include "trx0rseg.h"
+#include "trx0scan.h"
 #include "trx0sys.h"
 #include "trx0trx.h"
 #include "trx0undo.h"
@@ -76,9 +78,16 @@ namespace {
 /** Whether the thread that rolls back in the background was about to start. */
 bool s_has_ended = false;
 
-/** Metadata locks that the thread has, by the transaction for which it has
-them. Only this thread uses it. */
-std::unordered_multimap<trx_id_t, MDL_ticket *> s_locks;
+/** Metadata locks of a thread that rolls back, by the transaction for which it
+has them. */
+thread_local std::unordered_multimap<trx_id_t, MDL_ticket *> s_locks;
+
+/** @return whether the metadata locks of a transaction are given up when it is
+rolled back; MySQL keeps them all until the last is */
+bool gives_up_locks() {
+  return g_async || rollback_threads::g_threads > 1 ||
+         undo_scan::g_when == static_cast<ulong>(undo_scan::When::BACKGROUND);
+}
 
 /** @return true if a table is in schema mysql
 @param[in]  table  table */
@@ -187,8 +196,20 @@ void end_hand_over() {
       << g_status.transactions;
 }
 
+bool begin(THD *thd, rollback_threads::Roll_back roll_back) {
+  const bool is_complete = undo_scan::is_complete();
+
+  if (is_complete && rollback_threads::g_threads > 1) {
+    rollback_threads::start(roll_back);
+  }
+
+  undo_scan::end(thd);
+
+  return is_complete;
+}
+
 void note_lock(trx_id_t id, MDL_ticket *ticket) {
-  if (g_async) {
+  if (gives_up_locks()) {
     s_locks.emplace(id, ticket);
   }
 }
@@ -203,8 +224,16 @@ void release_locks(trx_id_t id) {
   s_locks.erase(begin, end);
 }
 
+void release_all_locks() {
+  for (const auto &[id, ticket] : s_locks) {
+    dd_release_mdl(ticket);
+  }
+
+  s_locks.clear();
+}
+
 void forget_released(std::vector<MDL_ticket *> *tickets) {
-  if (!g_async) {
+  if (!gives_up_locks()) {
     return;
   }
 

@@ -14,7 +14,8 @@ It holds
 
   PART ACTION
 
-PART is a part of the path of the files that are meant. ACTION is "fail" (EIO),
+PART is a part of the path of the files that are meant, or of the name of the
+thread. ACTION is "fail" (EIO),
 "short" (half of the bytes), "slow" (takes 0.1 s longer), "block" (waits until
 the file in FAULT_DIR is removed or says something else) or "count" (nothing).
 Each time a byte is added to FUNCTION.hits. Not every function can do all of it:
@@ -31,6 +32,7 @@ see below.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -47,6 +49,7 @@ static enum action look_up(const char *function, const char *of) {
                                       "short", "slow",  "block"};
   const char *dir = getenv("FAULT_DIR");
   char path[4096], rule[256], part[128], name[16];
+  char thread[16] = "";
   ssize_t n;
   int file;
 
@@ -60,7 +63,8 @@ static enum action look_up(const char *function, const char *of) {
   if (n <= 0) return NONE;
   rule[n] = '\0';
   if (sscanf(rule, "%127s %15s", part, name) != 2) return NONE;
-  if (strstr(of, part) == NULL) return NONE;
+  prctl(PR_GET_NAME, thread);
+  if (strstr(of, part) == NULL && strstr(thread, part) == NULL) return NONE;
 
   for (int i = BLOCK; i > NONE; --i) {
     if (strcmp(name, names[i]) == 0) return i;
