@@ -224,7 +224,7 @@ STARTUP_SUBJECTS = (
 FIRST_USE_SUBJECTS = ("stock", "off", "map")
 """Subjects of the first-use experiment, if none are named. MariaDB's views are others."""
 
-UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "rollback-prefetch", "defaults")
+UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "undo-scan", "rollback-prefetch", "defaults")
 """Subjects of the undo experiment. MariaDB logs nothing about the phase that is measured."""
 
 PREPARED_SUBJECTS = ("stock", "off", "rollback-async", "defaults")
