@@ -36,8 +36,10 @@ synced, because there is to be a dump whenever the server dies. */
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -130,20 +132,25 @@ bool end_dump(bool was_cut_off, const char *tmp_filename,
   }
 
   const auto file = my_open(tmp_filename, O_RDONLY, MYF(0));
+  bool success = file >= 0 && my_sync(file, MYF(0)) == 0;
 
   if (file >= 0) {
-    my_sync(file, MYF(0));
     my_close(file, MYF(0));
   }
 
-  if (std::rename(tmp_filename, filename) != 0) {
-    return false;
+  success = success && std::rename(tmp_filename, filename) == 0;
+
+  auto &status = export_vars.innodb_buffer_pool_dump_status;
+
+  if (!success) {
+    snprintf(status, sizeof(status), "Cannot sync and rename '%s': %s",
+             tmp_filename, strerror(errno));
+    ib::error(ER_IB_MSG_120) << status;
+    return true;
   }
 
   char now[32];
   ut_sprintf_timestamp(now);
-
-  auto &status = export_vars.innodb_buffer_pool_dump_status;
   snprintf(status, sizeof(status), "Buffer pool(s) dump completed at %s", now);
   ib::info(ER_IB_MSG_119) << status;
 

@@ -14,6 +14,7 @@ trx/trx0prefetch.cc has the design; the variable is innodb_rollback_prefetch. */
 #define trx0prefetch_h
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <limits>
@@ -235,9 +236,9 @@ void step();
 /** Innodb_rollback_prefetch_*, all since start. */
 struct Status {
   /** Pages that were read ahead. */
-  ulonglong pages;
+  std::atomic<ulonglong> pages;
   /** Read calls for them. */
-  ulonglong reads;
+  std::atomic<ulonglong> reads;
 };
 
 extern Status g_status;

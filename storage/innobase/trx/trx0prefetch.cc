@@ -24,7 +24,8 @@ nearly all pages were in the buffer pool.
 What a look may ask for is a thirty-second of the buffer pool, so pages that
 were read ahead do not push out each other before they are used.
 
-Only the rollback of what recovery found does this, which is done by one thread.
+Several rollbacks at a time share that. Only the rollback of what recovery found
+does this.
 Its transactions hold metadata locks on their tables, so none of these is
 dropped or altered meanwhile. Those with DDL are rolled back before, when there
 are no metadata locks yet, and without this.
@@ -63,6 +64,7 @@ read. */
 #include "srv0srv.h"
 #include "trx0ahead.h"
 #include "trx0rec.h"
+#include "trx0rollers.h"
 #include "trx0trx.h"
 #include "trx0undo.h"
 #include "ut0log.h"
@@ -70,12 +72,17 @@ read. */
 namespace rollback_prefetch {
 
 bool g_enabled = false;
-Status g_status{};
+Status g_status;
 
 namespace {
 
 /** Scope of the rollback of this thread. */
 thread_local Scope *s_scope = nullptr;
+
+/** @return rollbacks that may go on at the same time */
+size_t n_rollbacks() {
+  return std::max<size_t>(1, rollback_threads::g_status.used);
+}
 
 /** @return page to which a node pointer leads that a key belongs to
 @param[in]  block  page above the leaf level, latched
@@ -338,7 +345,7 @@ void Scope::read_pages() {
 }
 
 void Scope::look_ahead() {
-  const auto max_pages = pages_limit(buf_pool_get_n_pages());
+  const auto max_pages = pages_limit(buf_pool_get_n_pages() / n_rollbacks());
 
   if (!g_enabled || max_pages == 0 || srv_force_recovery > 0) {
     m_pace.skip(m_trx->undo_no);

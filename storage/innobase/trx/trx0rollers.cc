@@ -29,6 +29,7 @@ can be no thread. */
 #include "trx0rollers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -63,7 +64,7 @@ class Threads {
   void run();
 
   /** @return whether there are any */
-  bool are_any() const { return !m_threads.empty(); }
+  bool are_any() const { return m_are_any; }
 
  private:
   /** A thread.
@@ -89,6 +90,9 @@ class Threads {
 
   /** All but the first. */
   std::vector<IB_thread> m_threads;
+
+  /** Whether there are any; sessions ask, too. */
+  std::atomic_bool m_are_any{false};
 
   /** Protects what follows. */
   std::mutex m_mutex;
@@ -201,6 +205,7 @@ void Threads::start(Roll_back roll_back) {
       m_shares.resize(i);
       break;
     }
+    m_are_any = true;
     m_threads.back().start();
   }
 

@@ -35,9 +35,9 @@ the thread for one that it has. So the thread gives up all its locks when it
 does not get one, and begins anew. MySQL, for which nobody else is there, would
 end the server.
 
-A table that cannot be opened is not taken for dropped: its undo would not be
-applied later, and nothing would hold up DDL. The thread tries again for some
-seconds, in which somebody may have closed files.
+A table that cannot be opened, or whose file cannot, is not taken for dropped:
+its undo would not be applied later, and nothing would hold up DDL. The thread
+tries again for some seconds, in which somebody may have closed files.
 
 When not. These are read by the start, as ever:
 - undo logs of transactions with DDL: the start rolls them back;
@@ -64,12 +64,16 @@ ends at the next page, and rolls nothing back. */
 #include <utility>
 #include <vector>
 
+#include "sql/dd/cache/dictionary_client.h"
+#include "sql/dd/dd.h"
 #include "sql/sql_backup_lock.h"
 #include "sql/sql_class.h"
 #include "sql/sql_error.h"
 
 #include "dict0dd.h"
+#include "dict0dict.h"
 #include "dict0mem.h"
+#include "lock0lock.h"
 #include "os0event.h"
 #include "srv0progress.h"
 #include "srv0srv.h"
@@ -461,37 +465,94 @@ dberr_t wait(const trx_t *trx, const dict_table_t *table) {
   return s_scan.wait(trx, table);
 }
 
+namespace {
+
+/** @return whether the dictionary has a table, or cannot be asked
+@param[in,out]  thd  thread
+@param[in]      id   table */
+bool may_exist(THD *thd, table_id_t id) {
+  const auto client = dd::get_dd_client(thd);
+  const dd::cache::Dictionary_client::Auto_releaser releaser{client};
+  dd::String_type schema;
+  dd::String_type table;
+
+  return client->get_table_name_by_se_private_id(handler_name, id, &schema,
+                                                 &table) ||
+         (schema.empty() && client->get_table_name_by_partition_se_private_id(
+                                handler_name, id, &schema, &table)) ||
+         !schema.empty();
+}
+
+/** Open a table, and close it.
+@param[in,out]  thd     thread
+@param[in]      id      table
+@param[out]     ticket  metadata lock, if it could be opened and has one
+@return whether it could be opened, with its file */
+bool open(THD *thd, table_id_t id, MDL_ticket **ticket) {
+  *ticket = nullptr;
+
+  const auto table = dd_table_open_on_id(id, thd, ticket, false, true);
+
+  if (table == nullptr) {
+    *ticket = nullptr;
+    return false;
+  }
+
+  const bool is_there =
+      !table->ibd_file_missing || dict_table_is_discarded(table);
+
+  dict_sys_mutex_enter();
+  dd_table_close(table, nullptr, nullptr, true);
+
+  /* As it is in the cache, its file would not be opened again, and its undo be
+  left out. */
+  if (!is_there && table->get_ref_count() == 0 &&
+      !lock_table_has_locks(table)) {
+    dict_table_remove_from_cache(table);
+  }
+  dict_sys_mutex_exit();
+
+  if (!is_there && *ticket != nullptr) {
+    dd_mdl_release(thd, ticket);
+  }
+
+  return is_there;
+}
+
+}  // namespace
+
 Lock_result lock(THD *thd, table_id_t id, MDL_ticket **ticket) {
   const Patience patience{thd};
 
-  for (int n_tries = 0;; ++n_tries) {
-    *ticket = nullptr;
+  for (int n_tries = 1;; ++n_tries) {
     thd->clear_error();
 
-    if (const auto table = dd_table_open_on_id(id, thd, ticket, false, true)) {
-      dd_table_close(table, nullptr, nullptr, false);
+    if (open(thd, id, ticket)) {
       return Lock_result::LOCKED;
     }
 
-    if (!thd->is_error()) {
-      return Lock_result::NO_TABLE;
-    }
-
-    const auto error = thd->get_stmt_da()->mysql_errno();
-    const bool has_no_lock =
-        error == ER_LOCK_WAIT_TIMEOUT || error == ER_LOCK_DEADLOCK;
+    /* Until the server is about to open, errors of threads are not noted. */
+    const auto error = thd->is_error() ? thd->get_stmt_da()->mysql_errno() : 0;
 
     thd->clear_error();
 
-    if (is_cancelled() || has_no_lock) {
+    if (is_cancelled() || error == ER_LOCK_WAIT_TIMEOUT ||
+        error == ER_LOCK_DEADLOCK) {
       return Lock_result::NO_LOCK;
+    }
+
+    const bool is_gone = !may_exist(thd, id);
+
+    thd->clear_error();
+
+    if (is_gone) {
+      return Lock_result::NO_TABLE;
     }
 
     if (n_tries == MAX_TRIES) {
       ib::warn(ER_IB_MSG_1186)
-          << "Table " << id << " of a recovered transaction cannot be opened:"
-          << " error " << error
-          << ". DDL on it will not wait for the rollback.";
+          << "Table " << id << " of a recovered transaction cannot be opened."
+          << " DDL on it will not wait for the rollback.";
       return Lock_result::NO_TABLE;
     }
 
