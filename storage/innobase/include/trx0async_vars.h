@@ -57,11 +57,11 @@ static SHOW_VAR recovery_off_path_status[] = {
      SHOW_SCOPE_GLOBAL},
     {"rollback_threads_used", (char *)&rollback_threads::g_status.used,
      SHOW_LONGLONG, SHOW_SCOPE_GLOBAL},
-    {"undo_scan_running", (char *)&undo_scan::g_status.running, SHOW_BOOL,
+    {"lock_scan_running", (char *)&undo_scan::g_status.running, SHOW_BOOL,
      SHOW_SCOPE_GLOBAL},
-    {"undo_scan_transactions", (char *)&undo_scan::g_status.transactions,
+    {"lock_scan_transactions", (char *)&undo_scan::g_status.transactions,
      SHOW_LONGLONG, SHOW_SCOPE_GLOBAL},
-    {"undo_scan_usec", (char *)&undo_scan::g_status.usec, SHOW_LONGLONG,
+    {"lock_scan_usec", (char *)&undo_scan::g_status.usec, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
 

@@ -41,7 +41,7 @@ extern ulong g_when;
 /** Names of the values. */
 extern TYPELIB g_when_typelib;
 
-/** Shown as Innodb_recovery_undo_scan_*. */
+/** Shown as Innodb_recovery_lock_scan_*. */
 struct Status {
   /** Transactions whose undo logs were left for later. */
   ulonglong transactions;
