@@ -64,6 +64,7 @@ MANY_TURNS = 80
 MANY_REDO_STARTS = 10
 # With so many with innodb_recovery_flush=BACKGROUND some must have left pages: in a life with change buffering none may.
 MANY_FLUSH_STARTS = 60
+# In so many starts some must have found open transactions and left their undo logs, or rolled back several at a time.
 MANY_UNDO_STARTS = 40
 # Of so many crashes most must have left redo, and kills must have met recoveries.
 MANY_IMAGES = 20
@@ -437,18 +438,16 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     problems += [f"{kind}: no commit was checked" for kind in kinds if kind != "redo" and not counts.checked_in[kind]]
     if "redo" in kinds:
         problems += _judge_redo(rig)
-    starts = _crashes(counts.redo_starts)
-    if starts >= MANY_REDO_STARTS and not _crashes(counts.redo_used):
-        problems.append(f"none of {starts} starts with innodb_redo_recovery=PARALLEL has used it")
-    starts = _crashes(counts.flush_starts)
-    if starts >= MANY_FLUSH_STARTS and not _crashes(counts.flush_used):
-        problems.append(f"none of {starts} starts with innodb_recovery_flush=BACKGROUND has left pages")
-    starts = _crashes(counts.undo_scan_starts)
-    if starts >= MANY_UNDO_STARTS and not _crashes(counts.undo_scan_used):
-        problems.append(f"none of {starts} starts with innodb_recovery_undo_scan=BACKGROUND has left undo logs for later")
-    starts = _crashes(counts.threads_starts)
-    if starts >= MANY_UNDO_STARTS and not _crashes(counts.threads_used):
-        problems.append(f"none of {starts} starts with innodb_recovery_rollback_threads=4 has used several")
+    for many, begun, met, setting, what in (
+        (MANY_REDO_STARTS, counts.redo_starts, counts.redo_used, "innodb_redo_recovery=PARALLEL", "used it"),
+        (MANY_FLUSH_STARTS, counts.flush_starts, counts.flush_used, "innodb_recovery_flush=BACKGROUND", "left pages"),
+        (MANY_UNDO_STARTS, counts.undo_scan_starts, counts.undo_scan_used, "innodb_recovery_undo_scan=BACKGROUND",
+         "left undo logs for later"),
+        (MANY_UNDO_STARTS, counts.threads_starts, counts.threads_used, "innodb_recovery_rollback_threads=4", "used several"),
+    ):  # fmt: skip
+        starts = _crashes(begun)
+        if starts >= many and not _crashes(met):
+            problems.append(f"none of {starts} starts with {setting} has {what}")
     disks = counts.power_cuts + counts.unmountable
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")
