@@ -38,9 +38,11 @@ CANARIES = {
                               ("stop", "kill")),
     # The times of directories would give forgotten DDL away, so they are hidden as well. A server that is killed
     # before it has written the map needs them, so that a state counts only if it passes with this fault alone.
-    "forgotten-ddl": Canary(("directory", *(f"return:{MAP}{name}" for name in ("3DdlC", "3DdlD", "6ImportC",
-                                                                                "6ImportD"))),
+    "forgotten-ddl": Canary(("directory", *(f"return:{MAP}{name}" for name in ("3DdlC", "3DdlD", "3Ddl5begin",
+                                                                                "3Ddl3end", "6ImportC", "6ImportD"))),
                             ("own_import",), ("stop",), ("directory",)),
+    # Who does not see that others have changed a directory vouches for it after the next DDL.
+    "journal": Canary((f"zero:{MAP}7Journal5beginE",), ("duplicate", "hard_link", "move", "rename", "swap", "old")),
     # A server that stops removes its temporary file.
     "dictionary-comparison": Canary(("temporary",), ("rename_back",), ("kill",), witness="lazy"),
 }

@@ -25,7 +25,7 @@ MAP = "#innodb_tablespace_map"
 MAP_TIMEOUT_SEC = 60
 # Ends in which a server takes its time.
 STOPS = ("stop", "no redo")
-KILLS = ["openat", "pwrite64", "fsync", "rename", "directory"]
+KILLS = ["openat", "pwrite64", "fsync", "rename", "directory", "journal", "journal"]
 # Another file stands at the path of a table. The thread that loads the buffer pool may be the first to open it: then
 # MySQL ends with a fatal error, otherwise not.
 OTHER_FILE = {"used_inode", "swap", "move", "rename", "old", "schema_rename", "there_and_back", "rename_back",
@@ -278,15 +278,20 @@ class State:
             server.stop()
 
     def kill_at(self, server: Server, point: str) -> None:
-        """Kill it as it enters a system call on the map."""
+        """Kill it as it enters a system call on the map, or one of the first writes to the journal."""
         data = self.home / "data"
-        path = data if point == "directory" else data / f"{MAP}.tmp"
-        call = "fsync" if point == "directory" else point
+        path = data if point == "directory" else data / f"{MAP}.{'log' if point == 'journal' else 'tmp'}"
+        call = {"directory": "fsync", "journal": f"write:when={self.random.randint(1, 6)}"}.get(point, point)
         strace = subprocess.Popen(
             ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(server.process.pid), "-P", str(path),
-             "-P", f"./{path.name}", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL"],
+             "-P", f"./{path.name}", "-e", f"trace={call.partition(':')[0]}", "-e", f"inject={call}:signal=KILL"],
             stderr=subprocess.DEVNULL)
         time.sleep(0.3)
+        if point != "journal":
+            # The journal does not cover a directory that others have changed, so that there will be another map.
+            scratch = data / "a" / "scratch"
+            scratch.touch()
+            scratch.unlink()
         server.sql(f"CREATE TABLE a.k{self.random.randrange(10**6)} (id INT PRIMARY KEY);" + self.statements.several(3))
         server.is_killed = True
         counts = self.kills_at.setdefault(point, [0, 0])

@@ -20,6 +20,7 @@ none is called missing or moved: all are looked at first, as if there were no
 map. */
 
 #include "fil0map.h"
+#include "fil0journal.h"
 #include "fil0mapfile.h"
 
 #include <algorithm>
@@ -31,6 +32,7 @@ map. */
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <unordered_map>
@@ -41,6 +43,7 @@ map. */
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "btr0pcur.h"
 #include "dict0dd.h"
 #include "dict0dict.h"
 #include "fil0fil.h"
@@ -79,6 +82,7 @@ namespace {
 
 constexpr char MAP_NAME[] = "#innodb_tablespace_map";
 constexpr char TEMP_NAME[] = "#innodb_tablespace_map.tmp";
+constexpr char JOURNAL_NAME[] = "#innodb_tablespace_map.log";
 
 constexpr char DAMAGED[] = "it is damaged";
 constexpr char FOREIGN[] = "another server may have run since it was written";
@@ -91,16 +95,6 @@ int64_t now_nsec() {
   struct timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
   return nsec(t);
-}
-
-bool dir_identity(const std::string &path, Dir_identity &id) {
-  struct stat st;
-
-  if (stat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) {
-    return false;
-  }
-  id = {st.st_dev, st.st_ino, nsec(st.st_mtim), nsec(st.st_ctim)};
-  return true;
 }
 
 /** Get the identity of a file. A link is not followed: what it points to has
@@ -374,6 +368,10 @@ class Read_ids {
                                                            : it->second;
   }
 
+  /** @return all of them, by the keys of their files; when no thread adds any
+   */
+  const auto &ids() const { return m_ids; }
+
   /** Give the memory back. */
   void clear() { m_ids = {}; }
 
@@ -403,6 +401,21 @@ threads write them. */
 std::vector<uint8_t> s_is_skipped;
 /** For each file of the map: was it listed, and is it the same? Bytes, too. */
 std::vector<uint8_t> s_is_same;
+/** What the journal said when the server started. */
+Replayed s_replayed;
+/** Protects s_journalled, s_journalled_dirs and s_listed_dir during the scan.
+No other latch is requested under it. */
+std::mutex s_journalled_mutex;
+/** Files of the map, by number, that are not as it says, in directories that
+were not listed: the journal says so. */
+std::unordered_set<uint32_t> s_journalled;
+/** Those directories; the same mutex protects it. */
+std::set<Dir_key> s_journalled_dirs;
+/** A directory with tables that was listed, for the error log; the same mutex
+protects it. */
+std::string s_listed_dir;
+/** Files that the journal has where the map has others or none. */
+std::atomic_size_t s_n_journal_files{0};
 /** True if the temporary file of the map's session is still there: the server
 that wrote the map was the last to run, and ended without a shutdown. */
 bool s_is_temp_file_same = false;
@@ -425,14 +438,21 @@ std::atomic<const char *> s_rejected{nullptr};
 std::unordered_set<space_id_t> s_compared;
 /** What the scan learned from headers that the map could not spare it. */
 Read_ids s_read_ids;
-/** True if all files were as in the map. */
-bool s_is_complete = false;
-/** True if the map in the file is right, but for its session. */
+/** True if the map in the file and its journal are right, but for the session.
+ */
 bool s_is_file_right = false;
 /** True if the dictionary was in order at this start. */
 bool s_is_clean = false;
-/** True if the dictionary was not read, since nothing had changed. */
+/** True if the dictionary was not read as a whole, since it was known to agree
+with the files but for those that had changed. */
 bool s_is_unchanged = false;
+/** True if no transaction that recovery has found changes the dictionary, and
+no tablespace that was fetched of it is discarded. */
+bool s_is_settled = false;
+/** Tablespaces whose files are elsewhere than the map of the start-up says, and
+which map that is. Not changed after the dictionary was read. */
+std::unordered_set<space_id_t> s_moved;
+uint64_t s_moved_map_id{0};
 /** True if recovery has opened a file that is not where the dictionary says. */
 std::atomic_bool s_is_elsewhere{false};
 /** True if a scan without the map has failed, or came too late. */
@@ -465,7 +485,14 @@ std::atomic<uint64_t> s_import_seq{0};
 std::atomic<uint64_t> s_n_imports{0};
 /** Value of s_ddl_seq when the map was written. */
 std::atomic<uint64_t> s_written_seq{0};
+/** Counts what neither the map nor its journal has, and its value when the map
+was written. */
+constexpr uint64_t FIRST_STALE_SEQ = 1;
+std::atomic<uint64_t> s_stale_seq{FIRST_STALE_SEQ};
+std::atomic<uint64_t> s_written_stale_seq{0};
 std::atomic<int64_t> s_last_ddl_nsec{0};
+/** The journal of the map that the server keeps. */
+Journal s_journal;
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
 std::atomic_bool s_is_started{false};
@@ -626,10 +653,42 @@ const char *read_map() {
   return nullptr;
 }
 
+/** Read the journal of the map. */
+void read_journal() {
+  s_replayed = {};
+
+  const int fd = ::open(map_path(JOURNAL_NAME).c_str(),
+                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) {
+    return;
+  }
+  const auto guard = create_scope_guard([fd]() { close(fd); });
+  struct stat st;
+
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+      static_cast<uint64_t>(st.st_size) > MAX_JOURNAL_BYTES) {
+    return;
+  }
+
+  std::string bytes(st.st_size, '\0');
+  size_t n = 0;
+
+  while (n < bytes.size()) {
+    const auto got = ::pread(fd, bytes.data() + n, bytes.size() - n, n);
+    if (got <= 0) {
+      return;
+    }
+    n += got;
+  }
+  s_replayed = replay_journal(bytes, s_image->reader.id(), boot_id());
+}
+
 /** Asked by the parallel walk. */
-bool skip(const std::string &path, std::vector<std::string> &dirs) {
+bool skip(const std::string &path, std::vector<std::string> &dirs,
+          const tablespace_scan::Push_file &push_file) {
   return skip_directory(
-      path, true, [&dirs](const std::string &dir) { dirs.push_back(dir); });
+      path, true, [&dirs](const std::string &dir) { dirs.push_back(dir); },
+      push_file);
 }
 
 /** Find a file of the map that the scan has listed.
@@ -667,11 +726,16 @@ bool is_recognised(const std::string &path) {
 void begin_scan(const scan_observer::Roots &roots) {
   s_roots = roots;
   s_is_scanning = s_can_find = false;
-  s_is_complete = s_is_temp_file_same = false;
+  s_is_temp_file_same = false;
   s_n_matched = s_n_unknown = s_n_invalid = s_n_trusted = 0;
   s_n_listed = s_n_listed_again = 0;
   s_is_skipped.clear();
   s_is_same.clear();
+  s_replayed = {};
+  s_journalled.clear();
+  s_journalled_dirs.clear();
+  s_listed_dir.clear();
+  s_n_journal_files = 0;
   s_image.reset();
   s_read_ids.begin();
   tablespace_scan::g_skip = nullptr;
@@ -698,6 +762,7 @@ void begin_scan(const scan_observer::Roots &roots) {
         run_identity(reader.summary().temp_path));
 
     g_status.state = "USED";
+    read_journal();
     s_is_skipped.resize(reader.summary().dirs.size());
     s_is_same.resize(reader.n_files());
     s_is_scanning = s_can_find = true;
@@ -712,8 +777,81 @@ void begin_scan(const scan_observer::Roots &roots) {
 
 }  // namespace
 
+namespace {
+
+/** Take the files of a directory from the map and its journal.
+@param[in]  key        directory
+@param[in]  dir        what the journal says
+@param[in]  d          its number in the map, or -1
+@param[in]  path       its path
+@param[in]  push_file  called with each file that is not the map's
+@return false if it has to be listed */
+bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
+                       const std::string &path,
+                       const tablespace_scan::Push_file &push_file) {
+  Dir_identity id;
+
+  if (!dir.is_settled() ||
+      !(dir.is_whole || (d >= 0 && s_image->dir(d).is_trusted)) ||
+      !dir_identity(path, id) || id != dir.identity) {
+    return false;
+  }
+
+  const bool is_in_map = d >= 0 && !dir.is_whole;
+  std::vector<std::pair<std::string, uint64_t>> there;
+  std::vector<uint32_t> changed;
+
+  for (const auto &[name, is_there] : dir.files) {
+    struct stat st;
+    Found found;
+    const bool exists = lstat(join(path, name).c_str(), &st) == 0;
+
+    if (exists != is_there || (exists && !S_ISREG(st.st_mode))) {
+      return false;
+    }
+    if (exists) {
+      there.emplace_back(name, st.st_ino);
+    }
+    if (is_in_map && s_image->reader.find_file(d, name, found)) {
+      changed.push_back(found.no);
+    }
+  }
+  if (s_image->reader.is_damaged()) {
+    return false;
+  }
+
+  if (is_in_map) {
+    s_is_skipped[d] = true;
+    s_n_trusted += s_image->dir(d).n_files - changed.size();
+  }
+  {
+    const std::lock_guard guard(s_journalled_mutex);
+    s_journalled.insert(changed.begin(), changed.end());
+    s_journalled_dirs.insert(key);
+  }
+  for (const auto &[name, inode] : there) {
+    push_file(name, inode);
+  }
+  s_n_journal_files += there.size();
+  return true;
+}
+
+/** A directory that the map or its journal knows has to be listed all the same.
+@param[in]  path  its path */
+void note_listed_again(const std::string &path) {
+  const std::lock_guard guard(s_journalled_mutex);
+
+  ++s_n_listed_again;
+  if (s_listed_dir.empty()) {
+    s_listed_dir = path;
+  }
+}
+
+}  // namespace
+
 bool skip_directory(const std::string &path, bool is_recursive,
-                    const std::function<void(const std::string &)> &push_dir) {
+                    const std::function<void(const std::string &)> &push_dir,
+                    const tablespace_scan::Push_file &push_file) {
   uint32_t root;
   std::string_view rest;
 
@@ -722,19 +860,33 @@ bool skip_directory(const std::string &path, bool is_recursive,
   }
 
   const auto d = s_image->reader.summary().find_dir(root, rest);
+  const auto watched = s_replayed.find(root, rest);
   Dir_identity id;
 
-  if (d < 0 || !s_image->dir(d).is_trusted || !dir_identity(path, id) ||
-      id != s_image->dir(d).identity) {
+  if (watched != nullptr) {
+    if (!push_file || !take_from_journal({root, std::string(rest)}, *watched, d,
+                                         path, push_file)) {
+      ++s_n_listed;
+      if (!rest.empty()) {
+        note_listed_again(path);
+      }
+      return false;
+    }
+    if (watched->is_whole) {
+      return true;
+    }
+  } else if (d < 0 || !s_image->dir(d).is_trusted ||
+             s_image->dir(d).is_partial || !dir_identity(path, id) ||
+             id != s_image->dir(d).identity) {
     ++s_n_listed;
     if (d >= 0 && !rest.empty() && s_image->dir(d).n_files > 0) {
-      ++s_n_listed_again;
+      note_listed_again(path);
     }
     return false;
+  } else {
+    s_is_skipped[d] = true;
+    s_n_trusted += s_image->dir(d).n_files;
   }
-
-  s_is_skipped[d] = true;
-  s_n_trusted += s_image->dir(d).n_files;
 
   for (const auto child : s_image->children[d]) {
     push_dir(dir_path(root, s_image->dir(child).path));
@@ -771,6 +923,14 @@ std::optional<space_id_t> known_space_id(const std::string &path) {
 
 namespace {
 
+/** @return true if a file of the map is as it says: its directory was not
+listed, and nothing else was said of it
+@param[in]  dir  number of its directory
+@param[in]  no   its number */
+bool is_skipped(uint32_t dir, uint32_t no) {
+  return s_is_skipped[dir] && s_journalled.count(no) == 0;
+}
+
 /** Take note of an ID that was found in a listed file.
 @param[in]  space_id  the ID */
 void note_space_id(space_id_t space_id) {
@@ -797,7 +957,7 @@ void note_space_id(space_id_t space_id) {
   Found found;
 
   if (s_is_scanning && s_image->reader.find(space_id, found) &&
-      s_is_skipped[found.dir]) {
+      is_skipped(found.dir, found.no)) {
     s_rejected = "a file has the ID of a file that was not read";
   }
 }
@@ -827,7 +987,11 @@ bool end_scan(bool has_duplicates) {
                           << s_image->reader.n_files()
                           << " files are as they were; " << s_n_listed
                           << " directories were listed and " << s_n_unknown
-                          << " headers read";
+                          << " headers read"
+                          << (s_listed_dir.empty()
+                                  ? ""
+                                  : "; one that had changed is '" +
+                                        s_listed_dir + "'");
 
   if (s_rejected != nullptr) {
     if (n_known > 0) {
@@ -843,9 +1007,11 @@ bool end_scan(bool has_duplicates) {
 
   g_status.files_trusted = n_known;
   g_status.directories_changed = s_n_listed;
-  /* A file that is no tablespace is none to the dictionary either. */
-  s_is_complete =
-      s_n_unknown == s_n_invalid && n_known == s_image->reader.n_files();
+  if (!s_journalled_dirs.empty()) {
+    ib::info(ER_IB_MSG_383) << "Tablespace map: its journal has the changes of "
+                            << s_journalled_dirs.size() << " directories, with "
+                            << s_n_journal_files << " files";
+  }
   return false;
 }
 
@@ -881,7 +1047,7 @@ std::string file_path(const Directory &dir, const File &file) {
 @param[in]  dir  number of its directory in the map of the start-up
 @param[in]  no   its number there */
 bool is_unread(uint32_t dir, uint32_t no) {
-  return s_is_skipped[dir] || s_is_same[no];
+  return is_skipped(dir, no) || s_is_same[no];
 }
 
 /** The map cannot be right. Let the next start read all files, too.
@@ -931,7 +1097,8 @@ bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
   }
   Found found;
 
-  if (!s_image->reader.find(space_id, found) || !s_is_skipped[found.dir]) {
+  if (!s_image->reader.find(space_id, found) ||
+      !is_skipped(found.dir, found.no)) {
     return false;
   }
   const auto &dir = s_image->dir(found.dir);
@@ -1058,30 +1225,61 @@ void end_recovery() { s_can_find = false; }
 
 namespace {
 
-/** @return why the start needs the objects of all tablespaces, or nullptr */
-const char *why_open_all() {
-  if (!ibuf_is_empty()) {
-    return "the change buffer is not empty";
+/** What the DDL log says of DDL that was under way. */
+struct Ddl_log {
+  /** Tablespaces that it names. There may be more than those of DDL that was
+  under way: a transaction marks its records as deleted, and what it has marked
+  counts again when it is rolled back. */
+  std::unordered_set<space_id_t> ids;
+  /** True if it has records that are not marked: it will be replayed. */
+  bool is_pending{false};
+
+  [[nodiscard]] bool has(space_id_t space_id) const {
+    return ids.count(space_id) != 0;
   }
 
-  bool has_ddl = false;
+  /** Read the DDL log. */
+  void read();
+};
 
-  trx_sys_mutex_enter();
-  for (const auto trx : trx_sys->rw_trx_list) {
-    has_ddl = has_ddl || trx->ddl_operation;
+void Ddl_log::read() {
+  const auto table = dict_sys->ddl_log;
+  const auto index = table->first_index();
+  size_t col = 0;
+
+  while (strcmp(table->get_col_name(col), "space_id") != 0) {
+    ++col;
+    ut_a(col < table->get_n_user_cols());
   }
-  trx_sys_mutex_exit();
+  const auto field = index->get_col_pos(col);
 
-  if (!has_ddl) {
-    DDL_Log_Table ddl_log;
-    DDL_Records records;
+  mem_heap_t *heap = nullptr;
+  ulint *offsets = nullptr;
+  mtr_t mtr;
+  btr_pcur_t pcur;
 
-    has_ddl = ddl_log.search_all(records) != DB_SUCCESS || !records.empty();
-    for (auto record : records) {
-      ut::delete_(record);
+  mtr_start(&mtr);
+  for (pcur.open_at_side(true, index, BTR_SEARCH_LEAF, true, 0, &mtr);
+       pcur.move_to_next_user_rec(&mtr) == DB_SUCCESS;) {
+    const auto rec = pcur.get_rec();
+    ulint n_bytes;
+
+    offsets = rec_get_offsets(rec, index, offsets, ULINT_UNDEFINED,
+                              UT_LOCATION_HERE, &heap);
+    is_pending =
+        is_pending || !rec_get_deleted_flag(rec, dict_table_is_comp(table));
+
+    const auto data = rec_get_nth_field(index, rec, offsets, field, &n_bytes);
+    if (n_bytes == 4) {
+      ids.insert(mach_read_from_4(data));
     }
   }
-  return has_ddl ? "DDL was under way" : nullptr;
+  pcur.close();
+  mtr_commit(&mtr);
+
+  if (heap != nullptr) {
+    mem_heap_free(heap);
+  }
 }
 
 /** @return true if the dictionary names the temporary file that is the proof
@@ -1109,20 +1307,181 @@ bool is_ours(dd::cache::Dictionary_client *client) {
 
 /** @return why the dictionary has to be read in full, or nullptr */
 const char *why_read_all() {
-  if (!s_is_complete) {
-    return "files have changed";
-  }
   if (!s_image->reader.summary().is_clean ||
       s_image->reader.session().is_behind) {
     return "it was not known to agree with the files";
   }
-  if (!srv_redo_log) {
-    return "the redo log is disabled";
+  return srv_redo_log ? nullptr : "the redo log is disabled";
+}
+
+/** A look-up of a tablespace in the dictionary costs as much as reading so many
+of them one after the other. */
+constexpr size_t LOOK_UP_COST = 8;
+
+/** More differences than this are not looked up one by one in any case. */
+constexpr size_t MAX_DIFFERENCES = 10000;
+
+/** How the files differ from those of the map. */
+struct Difference {
+  /** Names of the tablespaces whose files the map does not have, as they follow
+  from the paths of the files. */
+  std::map<std::string, space_id_t> added;
+  std::unordered_set<space_id_t> added_ids;
+  /** Tablespaces whose files are not where the map has them, and their names.
+   */
+  std::map<space_id_t, std::string> gone;
+};
+
+/** @return true if all that has changed since the map was written is in its
+journal: no file can be missing that only the dictionary knows */
+bool is_all_journalled() {
+  if (s_n_listed_again > 0) {
+    return false;
   }
-  if (s_dropped.size() > 0) {
-    return "the redo log drops tablespaces";
+  for (const auto &[key, dir] : s_replayed.dirs) {
+    if (s_journalled_dirs.count(key) != 0) {
+      continue;
+    }
+
+    /* It is not there, or was not asked for. */
+    struct stat st;
+
+    if (!dir.is_settled() ||
+        lstat(dir_path(key.first, key.second).c_str(), &st) == 0 ||
+        std::any_of(dir.files.begin(), dir.files.end(),
+                    [](const auto &file) { return file.second; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/** Find out how the files differ from those of the map.
+@param[out]  difference  what was found out
+@return why that cannot be looked up in the dictionary, or nullptr */
+const char *find_difference(Difference &difference) {
+  constexpr auto CHANGED = "files have changed";
+  constexpr auto TOO_MANY = "many files have changed";
+  const auto &reader = s_image->reader;
+  const auto max_n = std::min<size_t>(
+      MAX_DIFFERENCES, std::max<size_t>(reader.n_files() / LOOK_UP_COST, 1000));
+  const auto end_of_dir = [](const std::string &path) {
+    const auto pos = path.rfind('/');
+    return pos == std::string::npos ? size_t{0} : pos;
+  };
+
+  if (!is_all_journalled()) {
+    return CHANGED;
+  }
+  if (s_read_ids.ids().size() > max_n) {
+    return TOO_MANY;
+  }
+  for (const auto &[place, space_id] : s_read_ids.ids()) {
+    const auto colon = place.find(':');
+    const auto end_of_place = std::max(end_of_dir(place), colon + 1);
+    const Dir_key key{std::stoul(place.substr(0, colon)),
+                      place.substr(colon + 1, end_of_place - colon - 1)};
+
+    if (s_journalled_dirs.count(key) == 0) {
+      return CHANGED;
+    }
+    const auto path = fil_scanned_path(space_id);
+
+    if (path.empty() || is_forgotten(space_id)) {
+      /* The redo log has dropped it. */
+      continue;
+    }
+
+    Directory dir;
+    const auto end = end_of_dir(path);
+    dir.path = path.substr(0, end);
+    difference.added[default_space_name(dir, path.substr(end + 1))] = space_id;
+    difference.added_ids.insert(space_id);
+  }
+
+  for (uint32_t d = 0; d < reader.summary().dirs.size(); ++d) {
+    const auto &dir = reader.summary().dirs[d];
+    const auto watched = s_replayed.find(dir.root, dir.path);
+
+    if (s_is_skipped[d] && watched == nullptr) {
+      continue;
+    }
+    const char *reason = nullptr;
+
+    if (!reader.read_files(d, [&](const File &file, uint32_t no) {
+          if (is_unread(d, no)) {
+            return true;
+          }
+          difference.gone.emplace(file.space_id, space_name(dir, file));
+          if (watched == nullptr ||
+              (!watched->is_whole && watched->files.count(file.name) == 0)) {
+            reason = CHANGED;
+          } else if (difference.gone.size() > max_n) {
+            reason = TOO_MANY;
+          }
+          return reason == nullptr;
+        })) {
+      return reason == nullptr ? DAMAGED : reason;
+    }
   }
   return nullptr;
+}
+
+/** @return true if a transaction that recovery has found does DDL */
+bool is_ddl_recovered() {
+  bool has_ddl = false;
+
+  trx_sys_mutex_enter();
+  for (const auto trx : trx_sys->rw_trx_list) {
+    has_ddl = has_ddl || trx->ddl_operation;
+  }
+  trx_sys_mutex_exit();
+  return has_ddl;
+}
+
+/** @return true if the file of a tablespace is certainly that of one table
+@param[in]  space_id  tablespace ID */
+bool is_single(space_id_t space_id) {
+  const auto header = read_header(fil_scanned_path(space_id));
+
+  return header.is_of(space_id) && !fsp_is_shared_tablespace(header.flags);
+}
+
+/** Look a tablespace up in the dictionary.
+@param[in]   client  dictionary client
+@param[in]   name    its name
+@param[out]  space   what is found, or nullptr
+@return false if that failed */
+bool look_up(dd::cache::Dictionary_client *client, const std::string &name,
+             const dd::Tablespace *&space) {
+  space = nullptr;
+  return !client->acquire(dd::String_type(name.c_str()), &space);
+}
+
+/** @return the ID of a tablespace of the dictionary, the number of an undo
+tablespace
+@param[in]  space  tablespace, or nullptr */
+space_id_t id_of(const dd::Tablespace *space) {
+  space_id_t space_id;
+
+  if (space == nullptr || space->se_private_data().get(
+                              dd_space_key_strings[DD_SPACE_ID], &space_id)) {
+    return SPACE_UNKNOWN;
+  }
+  return fsp_is_undo_tablespace(space_id) ? undo::id2num(space_id) : space_id;
+}
+
+/** @return true if a tablespace has an object with another name than in the
+dictionary: recovery names it after its file
+@param[in]  space  tablespace in the dictionary */
+bool has_other_name(const dd::Tablespace *space) {
+  const auto id = id_of(space);
+
+  if (!fsp_is_ibd_tablespace(id)) {
+    return false;
+  }
+  const auto object = fil_space_get(id);
+  return object != nullptr && space->name() != object->name;
 }
 
 /** @return what the map says of this server
@@ -1168,10 +1527,15 @@ bool write_session(bool is_behind) {
          fdatasync(fd) == 0;
 }
 
-/** Collect the names of the tablespaces that the start needs.
-@param[out]  names  IDs (numbers, for undo) and names
+/** Collect the names of the tablespaces of the map that the start needs.
+@param[in]   difference  how the files differ
+@param[in]   ddl_log     what it says
+@param[out]  names       IDs (numbers, for undo) and names
+@param[out]  maybe       names that need not be in the dictionary any more
 @return false if that cannot be found out */
-bool needed_names(std::map<std::string, space_id_t> &names) {
+bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
+                  std::map<std::string, space_id_t> &names,
+                  std::unordered_set<std::string> &maybe) {
   std::unordered_set<uint32_t> undo_nums;
 
   for (const auto &undo : s_image->reader.summary().undo) {
@@ -1194,6 +1558,10 @@ bool needed_names(std::map<std::string, space_id_t> &names) {
   const auto add = [&](space_id_t space_id) {
     Found found;
 
+    if (difference.added_ids.count(space_id) != 0 ||
+        difference.gone.count(space_id) != 0) {
+      return;
+    }
     if (s_image->reader.find(space_id, found)) {
       names[space_name(s_image->dir(found.dir), found.file)] = space_id;
     } else {
@@ -1214,6 +1582,22 @@ bool needed_names(std::map<std::string, space_id_t> &names) {
     }
     return DB_SUCCESS;
   });
+
+  for (const auto space_id : ddl_log.ids) {
+    Found found;
+
+    /* What is being made, or was removed, need not be in the map. General ones
+    are there by now. */
+    if (!is_forgotten(space_id) && s_image->reader.find(space_id, found) &&
+        !fsp_is_shared_tablespace(found.file.flags)) {
+      const auto name = space_name(s_image->dir(found.dir), found.file);
+
+      if (names.count(name) == 0) {
+        add(space_id);
+        maybe.insert(name);
+      }
+    }
+  }
 
   return is_good && err == DB_SUCCESS;
 }
@@ -1239,32 +1623,66 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     (void)write_session(true);
   }
 
-  const char *reason = why_open_all();
-  s_may_wait = reason == nullptr;
-  if (s_may_wait) {
-    reason = why_read_all();
-  }
+  Ddl_log ddl_log;
 
+  ddl_log.read();
+
+  const bool has_ddl = ddl_log.is_pending || is_ddl_recovered();
+  const char *reason =
+      ibuf_is_empty() ? why_read_all() : "the change buffer is not empty";
+
+  /* Who needs an object is opened if only those are fetched. */
+  s_may_wait = ibuf_is_empty() && !has_ddl;
+
+  Difference difference;
   std::map<std::string, space_id_t> names;
+  std::unordered_set<std::string> maybe;
   std::vector<const dd::Tablespace *> found;
+  const dd::Tablespace *space;
 
-  if (reason == nullptr && !needed_names(names)) {
+  if (reason == nullptr) {
+    reason = find_difference(difference);
+  }
+  if (reason == nullptr && !needed_names(difference, ddl_log, names, maybe)) {
     reason = "tablespaces are not those of the map";
   }
 
   for (auto it = names.begin(); reason == nullptr && it != names.end(); ++it) {
-    const dd::Tablespace *space = nullptr;
-    space_id_t space_id;
-
-    if (client->acquire(dd::String_type(it->first.c_str()), &space) ||
-        space == nullptr ||
-        space->se_private_data().get(dd_space_key_strings[DD_SPACE_ID],
-                                     &space_id) ||
-        (fsp_is_undo_tablespace(space_id) ? undo::id2num(space_id)
-                                          : space_id) != it->second) {
+    if (look_up(client, it->first, space) && id_of(space) == it->second) {
+      found.push_back(space);
+    } else if (maybe.count(it->first) == 0) {
+      /* What is being dropped may have left the dictionary. */
       reason = "a tablespace has another name";
     }
-    found.push_back(space);
+  }
+  for (auto it = difference.added.begin();
+       reason == nullptr && it != difference.added.end(); ++it) {
+    if (look_up(client, it->first, space) && id_of(space) == it->second) {
+      found.push_back(space);
+      names[it->first] = it->second;
+    } else if (!ddl_log.has(it->second) ||
+               difference.gone.count(it->second) != 0 ||
+               it->first.find('@') != std::string::npos ||
+               !is_single(it->second)) {
+      /* What is being made is not in the dictionary yet. One with other than
+      plain letters may be there under a name that is spelled otherwise, and a
+      general one has a name of its own. */
+      reason = "a file is not in the dictionary under its own name";
+    }
+  }
+  for (auto it = difference.gone.begin();
+       reason == nullptr && it != difference.gone.end(); ++it) {
+    if (!look_up(client, it->second, space) ||
+        (space != nullptr && difference.added_ids.count(id_of(space)) == 0)) {
+      reason = "a file of the dictionary is not where it was";
+    }
+  }
+  if (reason == nullptr && !s_dropped.all([&](space_id_t space_id) {
+        Found file;
+        return difference.gone.count(space_id) != 0 || ddl_log.has(space_id) ||
+               !s_image->reader.find(space_id, file);
+      })) {
+    reason = "the redo log drops a tablespace whose file is there";
   }
 
   if (reason == nullptr) {
@@ -1293,12 +1711,27 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   }
 
   fil_set_max_space_id_if_bigger(s_image->reader.summary().max_space_id);
+  s_moved_map_id = s_image->reader.id();
+  for (const auto &[space_id, name] : difference.gone) {
+    if (difference.added_ids.count(space_id) == 0) {
+      s_dropped.end(space_id);
+    } else {
+      s_moved.insert(space_id);
+    }
+  }
 
   tablespaces->insert(tablespaces->end(), found.begin(), found.end());
   s_is_unchanged = true;
+  s_is_settled =
+      !has_ddl &&
+      std::none_of(found.begin(), found.end(), [](const auto *other) {
+        return dd_tablespace_is_discarded(other) || has_other_name(other);
+      });
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << found.size()
                           << " tablespaces are read from the dictionary, the"
-                          << " others when they are used";
+                          << " others when they are used; "
+                          << difference.added.size() << " files were new, "
+                          << difference.gone.size() << " gone";
   return true;
 }
 
@@ -1334,7 +1767,8 @@ std::optional<Known> find_known(space_id_t space_id) {
   Found found;
 
   if (image == nullptr || !image->reader.find(space_id, found) ||
-      found.file.is_stray) {
+      found.file.is_stray ||
+      (image->reader.id() == s_moved_map_id && s_moved.count(space_id) != 0)) {
     return std::nullopt;
   }
   const auto &dir = image->dir(found.dir);
@@ -1344,6 +1778,31 @@ std::optional<Known> find_known(space_id_t space_id) {
 }
 
 }  // namespace
+
+bool is_late(space_id_t space_id) {
+  if (!g_enabled || !s_is_validating || !fsp_is_ibd_tablespace(space_id)) {
+    return false;
+  }
+  if (s_is_unchanged) {
+    return true;
+  }
+  const std::lock_guard guard(s_waiting_mutex);
+  return s_waiting.count(space_id) != 0;
+}
+
+bool is_dictionary_read() { return s_is_unchanged && s_is_settled; }
+
+bool is_left_out(space_id_t space_id, const char *space_name,
+                 const char *path) {
+  if (!is_late(space_id)) {
+    return false;
+  }
+  const auto known = find_known(space_id);
+  std::string normalized{path};
+
+  Fil_path::normalize(normalized);
+  return known && known->name == space_name && known->path == normalized;
+}
 
 bool is_lazy() { return s_is_unchanged || !s_waiting.empty(); }
 
@@ -1379,8 +1838,9 @@ bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
   if (options.exists(autoextend_size_str)) {
     (void)options.get(autoextend_size_str, &autoextend_size);
   }
-  if (!s_may_wait || autoextend_size > 0 || !is_unread(space_id, path) ||
-      fsp_is_shared_tablespace(flags) || FSP_FLAGS_GET_ENCRYPTION(flags)) {
+  if (!s_may_wait || s_is_unchanged || autoextend_size > 0 ||
+      !is_unread(space_id, path) || fsp_is_shared_tablespace(flags) ||
+      FSP_FLAGS_GET_ENCRYPTION(flags)) {
     return false;
   }
 
@@ -1533,21 +1993,6 @@ void verify_all() {
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << g_status.files_verified
                           << " headers were read after startup, "
                           << g_status.files_differing << " were different";
-}
-
-/** @return true if the object of a tablespace was not made at start-up, but
-would have been without the map
-@param[in]  space_id  tablespace ID; if the map has no such file, true may be
-                      returned as well */
-bool is_late(space_id_t space_id) {
-  if (!g_enabled || !s_is_validating || !fsp_is_ibd_tablespace(space_id)) {
-    return false;
-  }
-  if (s_is_unchanged) {
-    return true;
-  }
-  const std::lock_guard guard(s_waiting_mutex);
-  return s_waiting.count(space_id) != 0;
 }
 
 /** The header of a file that was left out at start-up, read ahead by this
@@ -1730,23 +2175,90 @@ void end_ddl() {
 
 }  // namespace
 
+namespace {
+
+/** Finds the directories of DDL; s_ddl_finder_mutex protects it. */
+Place_finder s_ddl_finder;
+std::mutex s_ddl_finder_mutex;
+
+/** Begin a change of a file in the journal.
+@param[in]   space_id  tablespace ID
+@param[in]   path      path of the file
+@param[out]  change    the change
+@return false if the journal does not cover it */
+bool begin_change(space_id_t space_id, const std::string &path,
+                  Change &change) {
+  std::optional<Place> place;
+  {
+    const std::lock_guard guard(s_ddl_finder_mutex);
+    place = s_ddl_finder.find(path);
+  }
+  if (!place) {
+    return false;
+  }
+  const auto pos = place->second.rfind('/');
+  const auto is_root = pos == std::string::npos;
+
+  change.dir = {place->first, is_root ? "" : place->second.substr(0, pos)};
+  change.dir_path = dir_path(change.dir.first, change.dir.second);
+  change.name = is_root ? place->second : place->second.substr(pos + 1);
+  change.space_id = space_id;
+  return s_journal.begin_change(change);
+}
+
+}  // namespace
+
 Ddl::Ddl(space_id_t space_id, bool is_dropped)
     /* Undo tablespaces are not looked up in the map. */
     : m_is_noted(g_enabled && fsp_is_ibd_tablespace(space_id)),
-      m_dropped_id(m_is_noted && is_dropped ? space_id : SPACE_UNKNOWN) {
-  if (m_dropped_id != SPACE_UNKNOWN) {
-    s_dropped.begin(m_dropped_id);
+      m_space_id(space_id),
+      m_is_dropped(m_is_noted && is_dropped) {
+  if (m_is_dropped) {
+    s_dropped.begin(m_space_id);
   }
   if (m_is_noted) {
     begin_ddl();
   }
 }
 
+void Ddl::begin(const char *path, const char *new_name, const char *new_path) {
+  if (!m_is_noted) {
+    return;
+  }
+  if (!s_is_started) {
+    m_is_covered = false;
+    return;
+  }
+  m_is_covered = begin_change(m_space_id, path, m_changes[0]);
+  if (new_name != nullptr) {
+    const std::string to = new_path != nullptr
+                               ? new_path
+                               : "./" + std::string(new_name) + dot_ext[IBD];
+    m_is_covered = begin_change(m_space_id, to, m_changes[1]) && m_is_covered;
+  }
+}
+
+void Ddl::end() {
+  for (const auto &change : m_changes) {
+    if (change.no != 0) {
+      m_is_covered = s_journal.note_changed(change) && m_is_covered;
+    }
+  }
+}
+
 Ddl::~Ddl() {
-  if (m_dropped_id != SPACE_UNKNOWN) {
-    s_dropped.end(m_dropped_id);
+  if (m_is_dropped) {
+    s_dropped.end(m_space_id);
+  }
+  for (const auto &change : m_changes) {
+    if (change.no != 0) {
+      m_is_covered = s_journal.end_change(change) && m_is_covered;
+    }
   }
   if (m_is_noted) {
+    if (!m_is_covered) {
+      ++s_stale_seq;
+    }
     end_ddl();
   }
 }
@@ -1762,6 +2274,7 @@ void note_autoextend(space_id_t space_id, uint64_t n_bytes) {
 
     if (!std::binary_search(ids.begin(), ids.end(), space_id)) {
       s_last_ddl_nsec = now_nsec();
+      ++s_stale_seq;
       ++s_ddl_seq;
     }
   }
@@ -1784,6 +2297,7 @@ Import::~Import() {
   if (m_is_noted) {
     ++s_import_seq;
     --s_n_imports;
+    ++s_stale_seq;
     end_ddl();
   }
 }
@@ -1870,6 +2384,16 @@ class Writer {
     }
   }
 
+  /** @return true if the journal of the new map has a file: the map need not
+  @param[in,out]  dir   its directory
+  @param[in]      name  its name */
+  static bool is_touched(Directory &dir, const std::string &name) {
+    const bool is_so = s_journal.is_touched({dir.root, dir.path}, name);
+
+    dir.is_partial = dir.is_partial || is_so;
+    return is_so;
+  }
+
   /** @return true if nothing more need be done, since make() will fail */
   bool is_stopped() {
     m_is_stopped = m_is_stopped || m_must_stop();
@@ -1911,6 +2435,8 @@ class Writer {
   std::unordered_set<space_id_t> m_opened_before;
   /** Tablespace IDs of files that are not the server's. */
   std::unordered_set<space_id_t> m_stray_ids;
+  /** What the directory that is listed was, before it got a time of our own. */
+  Dir_identity m_before{};
 };
 
 void Writer::collect_spaces() {
@@ -2044,10 +2570,10 @@ bool Writer::list_file(const std::string &path, const std::string &name,
     file = std::move(known.file);
   } else {
     file.name = name;
-    file.space_id = space == nullptr
-                        ? SPACE_UNKNOWN
-                        : s_read_ids.find(key(dir.root, join(dir.path, name)),
-                                          dir.identity);
+    file.space_id =
+        space == nullptr
+            ? SPACE_UNKNOWN
+            : s_read_ids.find(key(dir.root, join(dir.path, name)), m_before);
     if (file.space_id == SPACE_UNKNOWN || file.space_id != space->id) {
       const auto header = read_header(path);
 
@@ -2093,6 +2619,9 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
   }
   std::sort(names.begin(), names.end());
 
+  struct stat phys_st;
+  const bool has_device = stat(phys.c_str(), &phys_st) == 0;
+
   const auto distrust = [&](const std::string &path, const char *why) {
     dir.is_trusted = false;
     note_obstacle(path, why);
@@ -2101,16 +2630,16 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
   for (const auto &name : names) {
     const std::string path = join(phys, name);
 
-    if (name == "." || name == ".." || is_stopped()) {
+    if (name == "." || name == ".." || is_stopped() || is_touched(dir, name)) {
       continue;
     }
 
-    struct stat st;
+    struct stat st {};
 
     /* What a link points to may change unseen. The walk says that it skips
     hidden files, and renames old partitions. */
     if (lstat(path.c_str(), &st) != 0) {
-      dir.is_trusted = false;
+      dir.is_trusted = dir.is_trusted && is_touched(dir, name);
     } else if (name[0] == '.') {
       distrust(path, "is hidden");
     } else if (!(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
@@ -2121,7 +2650,8 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
     if (name[0] == '.') {
       continue;
     }
-    if (stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) {
+    if ((!S_ISLNK(st.st_mode) || stat(path.c_str(), &st) == 0) &&
+        S_ISDIR(st.st_mode)) {
       children.push_back(name);
       continue;
     }
@@ -2132,10 +2662,10 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
       }
       continue;
     }
-    if (st.st_dev != dir.identity.dev) {
+    if (!has_device || st.st_dev != phys_st.st_dev) {
       distrust(path, "is on another device than its directory");
     }
-    if (!list_file(path, name, old_no, dir)) {
+    if (!list_file(path, name, old_no, dir) && !is_touched(dir, name)) {
       distrust(path, "is no tablespace of this server, or has several names");
     }
   }
@@ -2168,12 +2698,12 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
   const auto old_no =
       s_image == nullptr ? -1 : s_image->reader.summary().find_dir(root, path);
 
-  const bool is_too_young = is_racy(dir.identity, now_nsec());
-
   dir.is_trusted = !is_coarse(dir.identity);
 
-  if (!is_too_young && m_may_carry && old_no >= 0 &&
-      s_image->dir(old_no).is_trusted &&
+  /* What the last map trusts either was old enough, or has a time of our own.
+   */
+  if (m_may_carry && old_no >= 0 && s_image->dir(old_no).is_trusted &&
+      !s_image->dir(old_no).is_partial &&
       s_image->dir(old_no).identity == dir.identity &&
       carry_over(old_no, dir)) {
     for (const auto child : s_image->children[old_no]) {
@@ -2183,10 +2713,19 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
                                                   : child_path.substr(pos + 1));
     }
   } else {
+    m_before = dir.identity;
+    const Dir_key dir_key{root, path};
+    const bool is_watched =
+        s_journal.watch(dir_key, phys, dir.identity, m_before);
+    const bool is_too_young = !is_watched && is_racy(dir.identity, now_nsec());
+
+    dir.is_trusted = is_watched || !is_coarse(dir.identity);
     list(phys, old_no, dir, children);
 
     Dir_identity after;
-    if (!dir_identity(phys, after) || after != dir.identity || is_too_young) {
+    if (!dir_identity(phys, after) ||
+        !(is_watched ? s_journal.is_watched(dir_key, after)
+                     : after == dir.identity && !is_too_young)) {
       /* One that is not trusted for other reasons need not be looked at
       again. */
       m_is_racy = m_is_racy || dir.is_trusted;
@@ -2231,7 +2770,8 @@ void Writer::collect() {
   }
 
   for (const auto &[place, space] : m_spaces) {
-    if (!space.is_seen && !is_forgotten(space.id)) {
+    if (!space.is_seen && !is_forgotten(space.id) &&
+        !s_journal.is_touched(space.id)) {
       note_obstacle(space.path, "was not found");
       m_summary.is_clean = false;
     }
@@ -2244,6 +2784,7 @@ void Writer::collect() {
       Found found;
 
       if (!has(space_id) && !is_forgotten(space_id) &&
+          !s_journal.is_touched(space_id) &&
           !(s_image->reader.find(space_id, found) && found.file.is_stray)) {
         m_summary.is_clean = false;
         m_has_loss = m_has_loss ||
@@ -2319,6 +2860,24 @@ space_id_t known_max_id() {
   return s_image == nullptr ? 0 : s_image->reader.summary().max_space_id;
 }
 
+/** @return what looks directories up in a map
+@param[in]  image  the map */
+Journal::Find_base base_of(const Image_ptr &image) {
+  return [image](uint32_t root, const std::string &path) {
+    Journal::Base base;
+    const auto d = image->reader.summary().find_dir(root, path);
+
+    if (d >= 0) {
+      base.is_there = true;
+      base.is_partial = image->dir(d).is_partial;
+      if (image->dir(d).is_trusted) {
+        base.identity = image->dir(d).identity;
+      }
+    }
+    return base;
+  };
+}
+
 /** What became of writing a map. */
 enum class Written { YES, NO, STOPPED };
 
@@ -2329,6 +2888,7 @@ Only the thread that writes the map may call it, or the last thread at shutdown.
 @return what became of it */
 Written write_map(const std::function<bool()> &must_stop) {
   const auto seq = s_ddl_seq.load();
+  const auto stale_seq = s_stale_seq.load();
   const auto import_seq = s_import_seq.load();
   static uint64_t s_carried_import_seq = 0;
 
@@ -2339,6 +2899,8 @@ Written write_map(const std::function<bool()> &must_stop) {
 
   /* The new map may get what is not in the last one. */
   s_dropped.limit(SPACE_UNKNOWN);
+
+  s_journal.begin_map();
 
   /* An import may have changed the ID of a file that has another name in a
   directory that is as it was. */
@@ -2351,9 +2913,14 @@ Written write_map(const std::function<bool()> &must_stop) {
     /* Who has found the map wrong meanwhile, has removed it. */
     is_written =
         s_import_seq == import_seq && !s_is_given_up && writer.put_in_place();
+    if (is_written) {
+      s_journal.end_map(map_path(JOURNAL_NAME), writer.m_image->reader.id(),
+                        base_of(writer.m_image));
+    }
   }
 
   if (!is_written) {
+    s_journal.cancel_map();
     s_dropped.use(known_max_id(), [](space_id_t) { return true; });
     return writer.m_is_stopped || s_import_seq != import_seq ? Written::STOPPED
                                                              : Written::NO;
@@ -2369,6 +2936,7 @@ Written write_map(const std::function<bool()> &must_stop) {
   s_is_clean = s_is_clean && !writer.m_has_loss;
   s_is_racy = writer.m_is_racy;
   s_written_seq = seq;
+  s_written_stale_seq = stale_seq;
   s_carried_import_seq = import_seq;
   s_read_ids.clear();
 
@@ -2409,6 +2977,25 @@ constexpr int64_t POLL_NSEC = 500'000'000;
 /** How long a shutdown may wait for a new map. */
 constexpr auto MAX_SHUTDOWN = std::chrono::seconds(1);
 
+/** @return true if the next start would not know all that it could */
+bool is_map_stale() {
+  return s_written_stale_seq != s_stale_seq || s_image == nullptr ||
+         s_journal.is_large(s_image->reader.n_bytes(),
+                            s_image->reader.n_files());
+}
+
+/** Say it, once, if the journal cannot be written. */
+void check_journal() {
+  static bool s_has_warned = false;
+
+  if (s_image != nullptr && !s_journal.is_written() && !s_has_warned) {
+    s_has_warned = true;
+    ib::warn(ER_IB_MSG_383)
+        << "Tablespace map: its journal cannot be written to '"
+        << map_path(JOURNAL_NAME) << "'; DDL makes a new map each time";
+  }
+}
+
 /** Write the map when it is time to. Times are of the monotonic clock, except
 that of the last DDL. */
 void run() {
@@ -2425,7 +3012,7 @@ void run() {
   };
 
   if (s_is_file_right && !write_session(false)) {
-    s_written_seq = 0;
+    s_written_stale_seq = 0;
   }
 
   for (;;) {
@@ -2441,7 +3028,7 @@ void run() {
       return;
     }
 
-    const bool is_dirty = s_written_seq != s_ddl_seq;
+    const bool is_dirty = is_map_stale();
     const auto now = monotonic_nsec();
 
     if (!is_dirty) {
@@ -2467,6 +3054,7 @@ void run() {
     dirty_since = 0;
 
     if (written == Written::YES) {
+      check_journal();
       n_racy = s_is_racy ? (is_dirty ? 1 : n_racy + 1) : 0;
     } else if (written == Written::NO && !has_ended()) {
       if (!has_warned) {
@@ -2500,7 +3088,19 @@ void start() {
     s_is_file_right = true;
     if (s_n_listed_again == 0) {
       s_written_seq = s_ddl_seq.load();
+      /* DDL of the start itself is not in the journal. */
+      s_written_stale_seq = FIRST_STALE_SEQ;
     }
+  }
+  if (s_image != nullptr) {
+    const auto path = map_path(JOURNAL_NAME);
+
+    if (s_replayed.is_valid) {
+      (void)s_journal.go_on(path, std::move(s_replayed), base_of(s_image));
+    } else {
+      (void)s_journal.create(path, s_image->reader.id(), base_of(s_image));
+    }
+    s_replayed = {};
   }
 
   s_is_started = true;
@@ -2532,14 +3132,18 @@ void shutdown() {
   s_thread.join();
   s_verify_thread.join();
 
-  if (has_ended() ||
-      (s_written_seq == s_ddl_seq && !s_is_racy && write_session(false))) {
+  if (has_ended()) {
+    return;
+  }
+  if (!is_map_stale() && !s_is_racy && s_journal.end() &&
+      write_session(false)) {
     return;
   }
 
   const auto written =
       write_map([end]() { return std::chrono::steady_clock::now() >= end; });
 
+  (void)s_journal.end();
   if (written != Written::YES && !has_ended()) {
     (void)write_session(true);
   }

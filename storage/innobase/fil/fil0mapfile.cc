@@ -36,8 +36,9 @@ All numbers are big endian. A string is its length in 4 bytes and its bytes.
     4       number of tablespaces that each start opens, and for each 4 ID,
             sorted
     4       number of directories, and for each
-            4 root, string path, 8 device, 8 inode, 8 mtime, 8 ctime,
-            1 trusted, 4 parent, 4 number of files
+            4 root, string path, 8 file system, 8 inode, 8 mtime, 8 ctime,
+            1 = trusted, 2 = trusted with the journal, 4 parent, 4 number of
+            files
     4       number of blocks of files, and for each
             4 length, 4 CRC-32C, 4 number of files, string name of the first
     4       number of blocks of the index, and for each
@@ -52,19 +53,19 @@ something up; of the summary, 40 bytes or so for 370 files grow with the number
 of files. */
 
 #include "fil0mapfile.h"
+#include "fil0mapcode.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "fil0fil.h"
-#include "ut0crc32.h"
 
 namespace tablespace_map {
 
 namespace {
 
-constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 5};
+constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 6};
 
 /** Least bytes of things in the summary, so that a number of them that cannot
 be is seen before memory is taken. */
@@ -73,66 +74,6 @@ constexpr size_t MIN_BLOCK_BYTES = 16;
 
 /** Bytes of an entry of the index. */
 constexpr size_t ID_BYTES = 8;
-
-/** Appends numbers and strings. */
-class Out {
- public:
-  explicit Out(std::string &bytes) : m_bytes(bytes) {}
-
-  template <size_t N>
-  void num(uint64_t n) {
-    for (size_t i = N; i-- > 0;) {
-      m_bytes.push_back(static_cast<char>(n >> (8 * i)));
-    }
-  }
-
-  void str(std::string_view s) {
-    num<4>(s.size());
-    m_bytes.append(s);
-  }
-
- private:
-  std::string &m_bytes;
-};
-
-/** Takes numbers and strings; after the first that is not there, all are 0. */
-class In {
- public:
-  explicit In(std::string_view bytes) : m_bytes(bytes) {}
-
-  template <size_t N>
-  uint64_t num() {
-    uint64_t n = 0;
-    for (const auto c : take(N)) {
-      n = n << 8 | static_cast<byte>(c);
-    }
-    return n;
-  }
-
-  std::string_view str() { return take(num<4>()); }
-
-  bool is_bad() const { return m_is_bad; }
-  bool is_at_end() const { return m_bytes.empty() && !m_is_bad; }
-  size_t left() const { return m_bytes.size(); }
-
- private:
-  std::string_view take(size_t n) {
-    if (m_is_bad || n > m_bytes.size()) {
-      m_is_bad = true;
-      return {};
-    }
-    const auto s = m_bytes.substr(0, n);
-    m_bytes.remove_prefix(n);
-    return s;
-  }
-
-  std::string_view m_bytes;
-  bool m_is_bad{false};
-};
-
-uint32_t checksum(std::string_view s) {
-  return ut_crc32(reinterpret_cast<const byte *>(s.data()), s.size());
-}
 
 bool is_possible_id(space_id_t space_id) {
   return space_id != 0 && space_id != SPACE_UNKNOWN;
@@ -338,7 +279,7 @@ bool Builder::finish(const Summary &summary, const Session &session) {
     out.num<8>(dir.identity.ino);
     out.num<8>(dir.identity.mtime_nsec);
     out.num<8>(dir.identity.ctime_nsec);
-    out.num<1>(dir.is_trusted);
+    out.num<1>(!dir.is_trusted ? 0 : dir.is_partial ? 2 : 1);
     out.num<4>(dir.parent);
     out.num<4>(dir.n_files);
   }
@@ -418,6 +359,8 @@ const char *Reader::open(Source source, uint64_t n_bytes, uint64_t n_at_once) {
     return DAMAGED;
   }
   m_session = header.session;
+  m_id = uint64_t{header.summary_crc} << 32 | (n_bytes & 0xffffffff);
+  m_n_bytes = n_bytes;
   m_blocks.resize(m_places.size());
 
   if (is_small && !check()) {
@@ -461,15 +404,16 @@ bool Reader::read_summary(std::string_view bytes, uint64_t end) {
     dir.identity.ino = in.num<8>();
     dir.identity.mtime_nsec = in.num<8>();
     dir.identity.ctime_nsec = in.num<8>();
-    const auto is_trusted = in.num<1>();
-    dir.is_trusted = is_trusted == 1;
+    const auto trust = in.num<1>();
+    dir.is_trusted = trust != 0;
+    dir.is_partial = trust == 2;
     dir.parent = in.num<4>();
     dir.n_files = in.num<4>();
     dir.first_file = n_files;
     n_files += dir.n_files;
 
     /* A directory comes behind its parent. */
-    if (in.is_bad() || is_trusted > 1 ||
+    if (in.is_bad() || trust > 2 ||
         n_files > std::numeric_limits<uint32_t>::max() ||
         (dir.path.empty() ? dir.parent != d : dir.parent >= d) ||
         dirs[dir.parent].root != dir.root) {

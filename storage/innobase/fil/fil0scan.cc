@@ -92,6 +92,15 @@ bool is_regular(const dirent &entry [[maybe_unused]]) {
 #endif /* DT_REG */
 }
 
+/** @return whether the directory entry tells that it is a directory */
+bool is_directory(const dirent &entry [[maybe_unused]]) {
+#ifdef DT_DIR
+  return entry.d_type == DT_DIR;
+#else
+  return false;
+#endif /* DT_DIR */
+}
+
 /** @return path of a file
 @param[in]  dir   its directory
 @param[in]  name  its name in there */
@@ -112,7 +121,10 @@ std::string join(const std::string &dir, const std::string &name) {
 @param[in]   dir_no    its number
 @param[out]  contents  what it holds */
 void list(const std::string &dir, size_t dir_no, Dir_contents &contents) {
-  if (g_skip != nullptr && g_skip(dir, contents.dirs)) {
+  if (g_skip != nullptr &&
+      g_skip(dir, contents.dirs, [&](const std::string &name, uint64_t inode) {
+        contents.files.push_back({inode, dir_no, true, name});
+      })) {
     return;
   }
 
@@ -140,7 +152,7 @@ void list(const std::string &dir, size_t dir_no, Dir_contents &contents) {
 
     const bool is_known = is_regular(*entry);
 
-    if (!is_known && Dir_Walker::is_directory(path)) {
+    if (!is_known && (is_directory(*entry) || Dir_Walker::is_directory(path))) {
       contents.dirs.push_back(std::move(path));
       continue;
     }

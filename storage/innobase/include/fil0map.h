@@ -11,6 +11,7 @@ directories and read headers that are as they were. */
 #ifndef fil0map_h
 #define fil0map_h
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -22,6 +23,8 @@ directories and read headers that are as they were. */
 
 #include "db0err.h"
 #include "fil0fil.h"
+#include "fil0journal.h"
+#include "fil0scan.h"
 #include "fil0types.h"
 
 class ha_tablespace_statistics;
@@ -82,10 +85,14 @@ Hooks of the start-up. */
 @param[in]  path          absolute path of the directory
 @param[in]  is_recursive  true if subdirectories are walked as well
 @param[in]  push_dir      called with the path of each of its subdirectories
-@return true if it is as the map says */
+@param[in]  push_file     called with each file in it that the map does not
+have, but its journal; empty if that cannot be done, and the directory has to be
+listed then
+@return true if it is as the map and its journal say */
 [[nodiscard]] bool skip_directory(
     const std::string &path, bool is_recursive,
-    const std::function<void(const std::string &)> &push_dir);
+    const std::function<void(const std::string &)> &push_dir,
+    const tablespace_scan::Push_file &push_file);
 
 /** The same for the walk through directories.
 @tparam Entry  a directory, and how deep it is; Stack: of those to be walked
@@ -95,9 +102,10 @@ Hooks of the start-up. */
 @return true if it is as the map says */
 template <typename Entry, typename Stack>
 [[nodiscard]] bool skip_dir(const Entry &dir, bool is_recursive, Stack &dirs) {
-  return skip_directory(dir.m_path, is_recursive, [&](const std::string &path) {
-    dirs.push(Entry(path, dir.m_depth + 1));
-  });
+  return skip_directory(
+      dir.m_path, is_recursive,
+      [&](const std::string &path) { dirs.push(Entry(path, dir.m_depth + 1)); },
+      {});
 }
 
 /** Look up the ID of a file that was listed.
@@ -182,6 +190,25 @@ others are known to be in order.
 
 /** @return true if some tablespace objects were not made at start-up */
 [[nodiscard]] bool is_lazy();
+
+/** @return true if the object of a tablespace was not made at start-up, but
+would have been without the map
+@param[in]  space_id  tablespace ID; if the map has no such file, true may be
+                      returned as well */
+[[nodiscard]] bool is_late(space_id_t space_id);
+
+/** @return true if what was read of the dictionary at start-up still holds: no
+transaction that recovery has found changes it, and the objects that were made
+need no other names */
+[[nodiscard]] bool is_dictionary_read();
+
+/** @return true if the object of a tablespace was left out at start-up, and its
+file is where the dictionary says
+@param[in]  space_id    tablespace ID
+@param[in]  space_name  name in the dictionary
+@param[in]  path        path of the file in the dictionary */
+[[nodiscard]] bool is_left_out(space_id_t space_id, const char *space_name,
+                               const char *path);
 
 /** @return true if objects are made late, and never of this tablespace, since
 it is discarded
@@ -285,10 +312,26 @@ class Ddl {
   Ddl(const Ddl &) = delete;
   Ddl &operator=(const Ddl &) = delete;
 
+  /** The file is about to be created, renamed or removed. The sooner it is, the
+  less often a start after a kill has to list its directory.
+  @param[in]  path      its path
+  @param[in]  new_name  name that the tablespace will have, if it is renamed
+  @param[in]  new_path  path that the file will have then; nullptr for the usual
+                        place of a tablespace of that name */
+  void begin(const char *path, const char *new_name = nullptr,
+             const char *new_path = nullptr);
+
+  /** That is done; nothing else happens to its name, if all goes well. */
+  void end();
+
  private:
   const bool m_is_noted;
-  /** What is dropped, or SPACE_UNKNOWN. */
-  const space_id_t m_dropped_id;
+  const space_id_t m_space_id;
+  const bool m_is_dropped;
+  /** What is changed, for the journal. */
+  std::array<Change, 2> m_changes;
+  /** False if the journal does not have all of it. */
+  bool m_is_covered{true};
 };
 
 /** The dictionary says by how much the file of a tablespace grows. Each start

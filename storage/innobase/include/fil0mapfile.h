@@ -12,6 +12,7 @@ but the checksum. */
 #ifndef fil0mapfile_h
 #define fil0mapfile_h
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -58,7 +59,7 @@ constexpr uint32_t IDS_PER_BLOCK = 2048;
 
 /** What tells one state of a directory from another. */
 struct Dir_identity {
-  /** Device. */
+  /** File system: from its UUID, where it has one, or its device number. */
   uint64_t dev;
   /** Inode number. */
   uint64_t ino;
@@ -152,6 +153,9 @@ struct Directory {
   uint32_t n_files{0};
   /** Number of the first of them in the map; not written. */
   uint32_t first_file{0};
+  /** True if the map does not have those of its files that were changed while
+  it was made: they are in its journal. */
+  bool is_partial{false};
 };
 
 /** What is read of a map in any case. */
@@ -270,6 +274,12 @@ class Reader {
   /** @return who wrote the map */
   [[nodiscard]] const Session &session() const { return m_session; }
 
+  /** @return what tells this map from others of the same data directory */
+  [[nodiscard]] uint64_t id() const { return m_id; }
+
+  /** @return size of the file in bytes */
+  [[nodiscard]] uint64_t n_bytes() const { return m_n_bytes; }
+
   /** @return number of files */
   [[nodiscard]] uint32_t n_files() const { return m_n_files; }
 
@@ -356,6 +366,8 @@ class Reader {
   Source m_source;
   Summary m_summary;
   Session m_session;
+  uint64_t m_id{0};
+  uint64_t m_n_bytes{0};
   uint32_t m_n_files{0};
   /** Blocks of files, then those of IDs. */
   std::vector<Block_place> m_places;
@@ -405,6 +417,15 @@ class Dropped {
   [[nodiscard]] bool has(space_id_t space_id) const {
     const std::lock_guard guard(m_mutex);
     return m_ids.count(space_id) != 0 || m_under_way.count(space_id) != 0;
+  }
+
+  /** @return true if a condition holds for all tablespaces that are remembered
+  @param[in]  is_so  the condition */
+  template <typename Is_so>
+  [[nodiscard]] bool all(const Is_so &is_so) const {
+    const std::lock_guard guard(m_mutex);
+    return std::all_of(m_ids.begin(), m_ids.end(), is_so) &&
+           std::all_of(m_under_way.begin(), m_under_way.end(), is_so);
   }
 
   /** @return number of tablespaces that are remembered */

@@ -68,11 +68,17 @@ class Listing {
                    plus 1 */
 using Visit = std::function<void(const std::string &path, size_t depth)>;
 
+/** Called with the name and the number of the inode of a file. */
+using Push_file = std::function<void(const std::string &name, uint64_t inode)>;
+
 /** Asked for each directory before it is listed, by several threads at once.
-@param[in]   path  its path
-@param[out]  dirs  paths of the directories in it, if true is returned
-@return true if no file in it need be visited; then it is not listed */
-using Skip = bool (*)(const std::string &path, std::vector<std::string> &dirs);
+@param[in]   path       its path
+@param[out]  dirs       paths of the directories in it, if true is returned
+@param[in]   push_file  called with each file in it that has to be visited,
+which is a regular file
+@return true if it need not be listed */
+using Skip = bool (*)(const std::string &path, std::vector<std::string> &dirs,
+                      const Push_file &push_file);
 
 /** If it is set, walk() asks it. */
 extern Skip g_skip;

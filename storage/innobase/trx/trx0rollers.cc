@@ -30,12 +30,15 @@ can be no thread. */
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
+#include <thread>
 #include <unordered_set>
 #include <utility>
 
+#include "sql/mysqld.h"
 #include "sql/sql_class.h"
 #include "sql/sql_thd_internal_api.h"
 
@@ -44,6 +47,7 @@ can be no thread. */
 #include "srv0progress.h"
 #include "srv0srv.h"
 #include "trx0async.h"
+#include "trx0prefetch.h"
 #include "trx0roll.h"
 #include "trx0scan.h"
 #include "trx0sys.h"
@@ -108,6 +112,10 @@ class Threads {
 };
 
 Threads s_threads;
+
+/** How long the server may take to open, once it could, before rollback begins
+meanwhile. */
+constexpr auto MAX_WAIT = std::chrono::seconds(10);
 
 /** @return transactions that recovery has left to be rolled back */
 std::vector<Work> find_work() {
@@ -229,7 +237,22 @@ void Threads::start(Roll_back roll_back) {
   }
 }
 
+/** Wait until the server is open, for some seconds at most: what it still has
+to read for that must not queue up behind pages of rows. Statements of the start
+itself may wait for the rows. */
+void wait_for_server() {
+  const auto end = std::chrono::steady_clock::now() + MAX_WAIT;
+
+  while (get_server_state() == SERVER_BOOTING && opt_init_file == nullptr &&
+         !undo_scan::is_cancelled() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 void Threads::run() {
+  if (are_any() || rollback_prefetch::g_enabled) {
+    wait_for_server();
+  }
   if (!are_any()) {
     return;
   }

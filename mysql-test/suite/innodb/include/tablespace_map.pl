@@ -1,7 +1,7 @@
 # ==== Purpose ====
 #
-# Tell from the file of the tablespace map whether the next start trusts it. The
-# format is described in fil0mapfile.cc.
+# Tell from the files of the tablespace map and of its journal whether the next start
+# trusts them. The formats are described in fil0mapfile.cc and fil0journal.cc.
 #
 # ==== References ====
 #
@@ -22,16 +22,76 @@ sub wait_until {
   }
 }
 
-# The directories of a map: path under the root, inode and times, and whether it
-# is trusted. Empty if there is no map, or if it may lack DDL: a server says so from
-# its start until it has compared the map.
-sub map_directories {
+# The content of a file, or nothing.
+sub content {
   my ($path) = @_;
   return unless -f $path && open(my $file, '<:raw', $path);
-  my $map = do { local $/; <$file> };
+  return do { local $/; <$file> };
+}
+
+# Inode and times of a directory, in words.
+sub identity {
+  my ($inode, @times) = @_;
+  return join(' ', $inode, map {
+      sprintf('%d.%09d', $_ / 1000000000, $_ % 1000000000)
+    } @times);
+}
+
+# What the journal of a map says of directories: by root and path, inode and times,
+# and whether all changes have ended.
+sub journal_directories {
+  my ($path, $map_id) = @_;
+  my $journal = content($path) // '';
+  my %dirs;
+  return %dirs if length($journal) < 20 || unpack('x8 Q>', $journal) != $map_id;
+  $journal = substr($journal, 20);
+  while (length($journal) > 8) {
+    my $length = unpack('L>', $journal);
+    last if $length + 8 > length($journal);
+    my ($kind, $rest) = unpack('C a*', substr($journal, 8, $length));
+    $journal = substr($journal, 8 + $length);
+    if ($kind == 2 || $kind == 3) {
+      my ($no, $root, $dir, undef, $flag, undef, $inode, $mtime, $ctime) =
+        unpack('Q> L> L>/a L>/a C Q>4', $rest);
+      my $known = $dirs{"$root:$dir"} //= {open => {}};
+      if ($kind == 2) {
+        $known = $dirs{"$root:$dir"} = {open => {}, whole => 1, name => $dir} if $flag;
+        $known->{open}{$no} = 1;
+      } else {
+        delete($known->{open}{$no});
+        $known->{identity} = identity($inode, $mtime, $ctime);
+        $known->{name} = $dir;
+      }
+    } elsif ($kind == 4) {
+      my ($root, $dir) = unpack('L> L>/a', $rest);
+      $dirs{"$root:$dir"}{lost} = 1;
+      $dirs{"$root:$dir"}{name} = $dir;
+    }
+  }
+  return %dirs;
+}
+
+# Whether the journal of a map has anything, 0 or 1.
+sub has_journal {
+  my ($path) = @_;
+  my ($crc) = unpack('x24 L>', content($path));
+  my %journal = journal_directories("$path.log", $crc << 32 | ((-s $path) & 0xffffffff));
+  return %journal ? 1 : 0;
+}
+
+# The directories of a map and its journal: path under the root, inode and times, and
+# whether it is trusted. Empty if there is no map, or if it may lack DDL: a server says
+# so from its start until it has compared the map.
+sub map_directories {
+  my ($path) = @_;
+  my $map = content($path);
+  return unless defined($map);
   my ($offset, $length, $is_behind) = unpack('x8 Q> Q> x28 L>', $map);
   return if $is_behind;
   my $summary = substr($map, $offset, $length);
+  my $crc = unpack('x24 L>', $map);
+  my %journal =
+    journal_directories("$path.log", $crc << 32 | (length($map) & 0xffffffff));
   my $take = sub {
     my @values = unpack("$_[0] a*", $summary);
     $summary = pop(@values);
@@ -44,13 +104,20 @@ sub map_directories {
   $take->('L> L>/a') foreach 1 .. ($take->('L>'))[0];
   $take->('L> L>/(L>)');
 
-  return map {
-    my (undef, $name, undef, $inode, $mtime, $ctime, $is_trusted) =
+  my @dirs = map {
+    my ($root, $name, undef, $inode, $mtime, $ctime, $is_trusted) =
       $take->('L> L>/a Q>4 C L>2');
-    [ $name, join(' ', $inode, map {
-          sprintf('%d.%09d', $_ / 1000000000, $_ % 1000000000)
-        } $mtime, $ctime), $is_trusted ]
+    my $journal = delete($journal{"$root:$name"});
+    $journal
+      ? [ $name, $journal->{identity} // '?',
+          $is_trusted && !$journal->{lost} && !%{$journal->{open}} ]
+      : [ $name, identity($inode, $mtime, $ctime), $is_trusted == 1 ]
   } 1 .. ($take->('L>'))[0];
+  push(@dirs, map {
+      [ $_->{name}, $_->{identity} // '?',
+        $_->{whole} && !$_->{lost} && !%{$_->{open}} ]
+    } grep { $_->{whole} || $_->{lost} } values(%journal));
+  return @dirs;
 }
 
 # The directories below a root that hold tables: path under it, inode and times.
