@@ -41,8 +41,6 @@ CANARIES = {
     "forgotten-ddl": Canary(("directory", *(f"return:{MAP}{name}" for name in ("3DdlC", "3DdlD", "3Ddl5begin",
                                                                                 "3Ddl3end", "6ImportC", "6ImportD"))),
                             ("own_import",), ("stop",), ("directory",)),
-    # Who does not see that others have changed a directory vouches for it after the next DDL.
-    "journal": Canary((f"zero:{MAP}7Journal5beginE",), ("duplicate", "hard_link", "move", "rename", "swap", "old")),
     # A server that stops removes its temporary file.
     "dictionary-comparison": Canary(("temporary",), ("rename_back",), ("kill",), witness="lazy"),
 }

@@ -471,12 +471,14 @@ bool Journal::open_file(const std::string &file, int flags) {
 bool Journal::replace_file(const std::string &file, std::string_view bytes) {
   const auto temp = file + ".tmp";
 
+  m_file = temp;
   (void)unlink(temp.c_str());
   if (!open_file(temp, O_CREAT | O_EXCL) || !write(bytes) ||
       rename(temp.c_str(), file.c_str()) != 0) {
     (void)unlink(temp.c_str());
     close_file();
   }
+  m_file = file;
   return m_fd >= 0;
 }
 
@@ -488,7 +490,10 @@ bool Journal::write(std::string_view records) {
   if (m_n_bytes + records.size() > MAX_JOURNAL_BYTES ||
       ::write(m_fd, records.data(), records.size()) !=
           static_cast<ssize_t>(records.size())) {
+    /* What comes now is in none: the next start must not take it for the doing
+    of others. */
     close_file();
+    (void)unlink(m_file.c_str());
     return false;
   }
   m_n_bytes += records.size();
@@ -512,6 +517,7 @@ bool Journal::go_on(const std::string &file, Replayed replayed,
   m_dirs = std::move(replayed.dirs);
   m_next_no = replayed.next_no;
   m_n_files = 0;
+  m_file = file;
   if (!open_file(file, 0) || ftruncate(m_fd, replayed.n_bytes) != 0) {
     close_file();
     return false;
@@ -538,11 +544,6 @@ bool Journal::end() {
   return is_good;
 }
 
-void Journal::stop() {
-  const std::lock_guard guard(m_mutex);
-  close_file();
-}
-
 void Journal::lose(const Dir_key &key, Watched_dir &dir) {
   if (!dir.is_lost) {
     dir.is_lost = true;
@@ -563,10 +564,8 @@ void Journal::touch(const Change &change) {
 @param[in,out]  dir     what is known of it
 @param[in]      is_new  true if that is nothing
 @return true if it begins anew, with nothing in it */
-/* Not inlined, so that a test can take it away. */
-[[gnu::noinline]] bool Journal::begin(const Dir_key &key,
-                                      const std::string &path, Watched_dir &dir,
-                                      bool is_new) {
+bool Journal::begin(const Dir_key &key, const std::string &path,
+                    Watched_dir &dir, bool is_new) {
   Dir_identity now;
   const bool exists = dir_identity(path, now);
 

@@ -427,6 +427,8 @@ trusted next time. A root is listed at most starts, since the server makes files
 there. */
 std::atomic_size_t s_n_listed{0};
 std::atomic_size_t s_n_listed_again{0};
+/** Those below the roots that were not as the map says. */
+std::atomic_size_t s_n_changed{0};
 std::atomic_size_t s_n_matched{0};
 std::atomic_size_t s_n_unknown{0};
 /** Those of them that are no tablespaces. */
@@ -728,7 +730,7 @@ void begin_scan(const scan_observer::Roots &roots) {
   s_is_scanning = s_can_find = false;
   s_is_temp_file_same = false;
   s_n_matched = s_n_unknown = s_n_invalid = s_n_trusted = 0;
-  s_n_listed = s_n_listed_again = 0;
+  s_n_listed = s_n_listed_again = s_n_changed = 0;
   s_is_skipped.clear();
   s_is_same.clear();
   s_replayed = {};
@@ -879,6 +881,9 @@ bool skip_directory(const std::string &path, bool is_recursive,
              s_image->dir(d).is_partial || !dir_identity(path, id) ||
              id != s_image->dir(d).identity) {
     ++s_n_listed;
+    s_n_changed += d >= 0 && !rest.empty() &&
+                   !(dir_identity(path, id) && id == s_image->dir(d).identity &&
+                     !s_image->dir(d).is_partial);
     if (d >= 0 && !rest.empty() && s_image->dir(d).n_files > 0) {
       note_listed_again(path);
     }
@@ -1335,9 +1340,11 @@ struct Difference {
 /** @return true if all that has changed since the map was written is in its
 journal: no file can be missing that only the dictionary knows */
 bool is_all_journalled() {
-  if (s_n_listed_again > 0) {
-    return false;
+  if (!s_replayed.is_valid) {
+    return s_n_changed == 0;
   }
+  /* A directory that is not in it was changed by others only, and they make no
+  files that the dictionary knows. */
   for (const auto &[key, dir] : s_replayed.dirs) {
     if (s_journalled_dirs.count(key) != 0) {
       continue;

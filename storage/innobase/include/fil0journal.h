@@ -169,9 +169,6 @@ class Journal {
   @return true if it is complete and on disk */
   bool end();
 
-  /** Write nothing more. */
-  void stop();
-
   /** A file is about to be made, renamed or removed. end_change() is called
   next or later.
   @param[in,out]  change  the change; gets its number
@@ -251,6 +248,8 @@ class Journal {
   /** Protects everything. No other latch is requested under it. */
   std::mutex m_mutex;
   int m_fd{-1};
+  /** Path of the file. */
+  std::string m_file;
   uint64_t m_n_bytes{0};
   size_t m_n_files{0};
   uint64_t m_next_no{1};

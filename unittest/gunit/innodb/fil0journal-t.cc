@@ -467,6 +467,7 @@ TEST_F(fil0journal, CannotBeWritten) {
   ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &small));
   EXPECT_FALSE(create("d", "c.ibd"));
   EXPECT_FALSE(m_journal.is_written());
+  EXPECT_FALSE(fs::exists(m_file));
   EXPECT_FALSE(create("d", "e.ibd"));
   ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &limit));
   signal(SIGXFSZ, old_handler);
