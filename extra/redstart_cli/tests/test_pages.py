@@ -91,7 +91,7 @@ NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 def missing_figures(table: str, page: str) -> list[str]:
-    """Figures of the second and third column that no figure of the page gives, rounded to as many digits."""
+    """Figures of the second to fourth column that no figure of the page gives, rounded to as many digits."""
     known = [float(number.replace(",", "")) for number in NUMBER.findall(page)]
     found = []
     for row in re.findall(r"^\|.*\|$", table, re.MULTILINE):

@@ -13,6 +13,7 @@ innodb_recovery_rollback_threads. */
 #ifndef trx0rollers_h
 #define trx0rollers_h
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -71,6 +72,15 @@ void run();
 
 /** @return whether there are several threads */
 [[nodiscard]] bool are_several();
+
+/** Wait until the server is open: what it still has to read for that must not
+queue up behind pages of rows. Statements of the start itself may wait for the
+rows, so no longer than MAX_WAIT from the first call, and not if there is an
+init_file. */
+void wait_for_server();
+
+/** How long the server may take to open, once it could. */
+constexpr auto MAX_WAIT = std::chrono::seconds(10);
 
 }  // namespace rollback_threads
 

@@ -290,6 +290,9 @@ Scope::Scope(trx_t *trx) : m_trx(trx), m_trx_id(trx_get_id_for_print(trx)) {
 
   if (!trx->ddl_operation && trx->undo_no >= LEAST_RECORDS) {
     s_scope = this;
+    if (g_enabled) {
+      rollback_threads::wait_for_server();
+    }
   }
 }
 

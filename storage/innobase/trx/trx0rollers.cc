@@ -47,7 +47,6 @@ can be no thread. */
 #include "srv0progress.h"
 #include "srv0srv.h"
 #include "trx0async.h"
-#include "trx0prefetch.h"
 #include "trx0roll.h"
 #include "trx0scan.h"
 #include "trx0sys.h"
@@ -112,10 +111,6 @@ class Threads {
 };
 
 Threads s_threads;
-
-/** How long the server may take to open, once it could, before rollback begins
-meanwhile. */
-constexpr auto MAX_WAIT = std::chrono::seconds(10);
 
 /** @return transactions that recovery has left to be rolled back */
 std::vector<Work> find_work() {
@@ -237,25 +232,12 @@ void Threads::start(Roll_back roll_back) {
   }
 }
 
-/** Wait until the server is open, for some seconds at most: what it still has
-to read for that must not queue up behind pages of rows. Statements of the start
-itself may wait for the rows. */
-void wait_for_server() {
-  const auto end = std::chrono::steady_clock::now() + MAX_WAIT;
-
-  while (get_server_state() == SERVER_BOOTING && opt_init_file == nullptr &&
-         !undo_scan::is_cancelled() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
 void Threads::run() {
-  if (are_any() || rollback_prefetch::g_enabled) {
-    wait_for_server();
-  }
   if (!are_any()) {
     return;
   }
+
+  wait_for_server();
 
   {
     const std::lock_guard guard{m_mutex};
@@ -301,5 +283,15 @@ void start(Roll_back roll_back) { s_threads.start(roll_back); }
 void run() { s_threads.run(); }
 
 bool are_several() { return s_threads.are_any(); }
+
+void wait_for_server() {
+  static const auto s_end = std::chrono::steady_clock::now() + MAX_WAIT;
+
+  while (get_server_state() == SERVER_BOOTING && opt_init_file == nullptr &&
+         !undo_scan::is_cancelled() &&
+         std::chrono::steady_clock::now() < s_end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
 
 }  // namespace rollback_threads
