@@ -1331,7 +1331,8 @@ struct Difference {
   /** Names of the tablespaces whose files the map does not have, as they follow
   from the paths of the files. */
   std::map<std::string, space_id_t> added;
-  std::unordered_set<space_id_t> added_ids;
+  /** Paths of these files, by tablespace ID. */
+  std::unordered_map<space_id_t, std::string> added_paths;
   /** Tablespaces whose files are not where the map has them, and their names.
    */
   std::map<space_id_t, std::string> gone;
@@ -1369,7 +1370,9 @@ bool is_all_journalled() {
 const char *find_difference(Difference &difference) {
   constexpr auto CHANGED = "files have changed";
   constexpr auto TOO_MANY = "many files have changed";
-  const auto &reader = s_image->reader;
+  /* To ask for a file may find out that the map is damaged, and begin anew. */
+  const auto image = s_image;
+  const auto &reader = image->reader;
   const auto max_n = std::min<size_t>(
       MAX_DIFFERENCES, std::max<size_t>(reader.n_files() / LOOK_UP_COST, 1000));
   const auto end_of_dir = [](const std::string &path) {
@@ -1380,10 +1383,12 @@ const char *find_difference(Difference &difference) {
   if (!is_all_journalled()) {
     return CHANGED;
   }
-  if (s_read_ids.ids().size() > max_n) {
+  const auto read_ids = s_read_ids.ids();
+
+  if (read_ids.size() > max_n) {
     return TOO_MANY;
   }
-  for (const auto &[place, space_id] : s_read_ids.ids()) {
+  for (const auto &[place, space_id] : read_ids) {
     const auto colon = place.find(':');
     const auto end_of_place = std::max(end_of_dir(place), colon + 1);
     const Dir_key key{std::stoul(place.substr(0, colon)),
@@ -1394,6 +1399,9 @@ const char *find_difference(Difference &difference) {
     }
     const auto path = fil_scanned_path(space_id);
 
+    if (s_image != image) {
+      return DAMAGED;
+    }
     if (path.empty() || is_forgotten(space_id)) {
       /* The redo log has dropped it. */
       continue;
@@ -1403,7 +1411,7 @@ const char *find_difference(Difference &difference) {
     const auto end = end_of_dir(path);
     dir.path = path.substr(0, end);
     difference.added[default_space_name(dir, path.substr(end + 1))] = space_id;
-    difference.added_ids.insert(space_id);
+    difference.added_paths[space_id] = path;
   }
 
   for (uint32_t d = 0; d < reader.summary().dirs.size(); ++d) {
@@ -1446,10 +1454,11 @@ bool is_ddl_recovered() {
   return has_ddl;
 }
 
-/** @return true if the file of a tablespace is certainly that of one table
+/** @return true if a file is certainly the tablespace of one table
+@param[in]  path      its path
 @param[in]  space_id  tablespace ID */
-bool is_single(space_id_t space_id) {
-  const auto header = read_header(fil_scanned_path(space_id));
+bool is_single(const std::string &path, space_id_t space_id) {
+  const auto header = read_header(path);
 
   return header.is_of(space_id) && !fsp_is_shared_tablespace(header.flags);
 }
@@ -1565,7 +1574,7 @@ bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
   const auto add = [&](space_id_t space_id) {
     Found found;
 
-    if (difference.added_ids.count(space_id) != 0 ||
+    if (difference.added_paths.count(space_id) != 0 ||
         difference.gone.count(space_id) != 0) {
       return;
     }
@@ -1670,7 +1679,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     } else if (!ddl_log.has(it->second) ||
                difference.gone.count(it->second) != 0 ||
                it->first.find('@') != std::string::npos ||
-               !is_single(it->second)) {
+               !is_single(difference.added_paths[it->second], it->second)) {
       /* What is being made is not in the dictionary yet. One with other than
       plain letters may be there under a name that is spelled otherwise, and a
       general one has a name of its own. */
@@ -1680,7 +1689,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   for (auto it = difference.gone.begin();
        reason == nullptr && it != difference.gone.end(); ++it) {
     if (!look_up(client, it->second, space) ||
-        (space != nullptr && difference.added_ids.count(id_of(space)) == 0)) {
+        (space != nullptr && difference.added_paths.count(id_of(space)) == 0)) {
       reason = "a file of the dictionary is not where it was";
     }
   }
@@ -1696,7 +1705,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     for (const auto &name : names) {
       (void)fil_scanned_path(name.second);
     }
-  } else {
+  } else if (s_image != nullptr) {
     /* The threads of the validation look all files up. */
     const auto image = s_image;
 
@@ -1720,7 +1729,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   fil_set_max_space_id_if_bigger(s_image->reader.summary().max_space_id);
   s_moved_map_id = s_image->reader.id();
   for (const auto &[space_id, name] : difference.gone) {
-    if (difference.added_ids.count(space_id) == 0) {
+    if (difference.added_paths.count(space_id) == 0) {
       s_dropped.end(space_id);
     } else {
       s_moved.insert(space_id);
