@@ -451,6 +451,10 @@ bool s_is_unchanged = false;
 /** True if no transaction that recovery has found changes the dictionary, and
 no tablespace that was fetched of it is discarded. */
 bool s_is_settled = false;
+/** Tablespaces whose headers were read at start-up, since the journal has their
+files and the map has not: they are opened then, as without the map. Not changed
+after the dictionary was read. */
+std::unordered_set<space_id_t> s_added;
 /** Tablespaces whose files are elsewhere than the map of the start-up says, and
 which map that is. Not changed after the dictionary was read. */
 std::unordered_set<space_id_t> s_moved;
@@ -1728,6 +1732,9 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
   fil_set_max_space_id_if_bigger(s_image->reader.summary().max_space_id);
   s_moved_map_id = s_image->reader.id();
+  for (const auto &added : difference.added_paths) {
+    s_added.insert(added.first);
+  }
   for (const auto &[space_id, name] : difference.gone) {
     if (difference.added_paths.count(space_id) == 0) {
       s_dropped.end(space_id);
@@ -1800,7 +1807,7 @@ bool is_late(space_id_t space_id) {
     return false;
   }
   if (s_is_unchanged) {
-    return true;
+    return s_added.count(space_id) == 0;
   }
   const std::lock_guard guard(s_waiting_mutex);
   return s_waiting.count(space_id) != 0;
