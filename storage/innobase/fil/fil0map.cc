@@ -11,13 +11,13 @@ The file #innodb_tablespace_map in the data directory; its format is in
 fil0mapfile.cc.
 
 What is trusted and why is written in docs/tablespace-map.md. In short: a
-directory with the same device, inode, mtime and ctime has the same files; a
-file with the same name, inode and birth time has the same tablespace ID, since
-only IMPORT writes another ID into a file, which a server with the map tells it.
-A server without the map does not. So the map is not trusted after one has run.
-And no file is opened on the word of the map before its header was read, and
-none is called missing or moved: all are looked at first, as if there were no
-map. */
+directory with the same file system, inode, mtime and ctime has the same files;
+a file with the same name, inode and birth time has the same tablespace ID,
+since only IMPORT writes another ID into a file, which a server with the map
+tells it. A server without the map does not. So the map is not trusted after one
+has run. And no file is opened on the word of the map before its header was
+read, and none is called missing or moved: all are looked at first, as if there
+were no map. */
 
 #include "fil0map.h"
 #include "fil0journal.h"
@@ -245,6 +245,23 @@ std::string space_name(const Directory &dir, const File &file) {
 /** Blocks of a map that are kept in memory after the start; 1 MiB. */
 constexpr size_t KEPT_BLOCKS = 64;
 
+/** Read from a file.
+@param[in]   fd       the file
+@param[in]   offset   where to begin
+@param[in]   n_bytes  how much to read
+@param[out]  to       where to put it
+@return false if not all of that is there */
+bool read_all(int fd, uint64_t offset, size_t n_bytes, char *to) {
+  for (size_t n = 0; n < n_bytes;) {
+    const auto got = ::pread(fd, to + n, n_bytes - n, offset + n);
+    if (got <= 0) {
+      return false;
+    }
+    n += got;
+  }
+  return true;
+}
+
 /** A map that is open. */
 struct Image {
   Reader reader;
@@ -299,14 +316,7 @@ const char *Image::open(int fd) {
 #endif /* POSIX_FADV_RANDOM */
 
   const auto source = [fd](uint64_t offset, size_t n_bytes, char *to) {
-    for (size_t n = 0; n < n_bytes;) {
-      const auto got = ::pread(fd, to + n, n_bytes - n, offset + n);
-      if (got <= 0) {
-        return false;
-      }
-      n += got;
-    }
-    return true;
+    return read_all(fd, offset, n_bytes, to);
   };
 
   auto n_at_once = CHECKED_AT_ONCE_BYTES;
@@ -452,13 +462,13 @@ bool s_is_unchanged = false;
 no tablespace that was fetched of it is discarded. */
 bool s_is_settled = false;
 /** Tablespaces whose headers were read at start-up, since the journal has their
-files and the map has not: they are opened then, as without the map. Not changed
-after the dictionary was read. */
+files and the map has not: they are opened then, as without the map. If that map
+has such an ID, the file is elsewhere. Not changed after the dictionary was
+read.
+*/
 std::unordered_set<space_id_t> s_added;
-/** Tablespaces whose files are elsewhere than the map of the start-up says, and
-which map that is. Not changed after the dictionary was read. */
-std::unordered_set<space_id_t> s_moved;
-uint64_t s_moved_map_id{0};
+/** The map of the start-up. */
+uint64_t s_start_map_id{0};
 /** True if recovery has opened a file that is not where the dictionary says. */
 std::atomic_bool s_is_elsewhere{false};
 /** True if a scan without the map has failed, or came too late. */
@@ -677,16 +687,10 @@ void read_journal() {
   }
 
   std::string bytes(st.st_size, '\0');
-  size_t n = 0;
 
-  while (n < bytes.size()) {
-    const auto got = ::pread(fd, bytes.data() + n, bytes.size() - n, n);
-    if (got <= 0) {
-      return;
-    }
-    n += got;
+  if (read_all(fd, 0, bytes.size(), bytes.data())) {
+    s_replayed = replay_journal(bytes, s_image->reader.id(), boot_id());
   }
-  s_replayed = replay_journal(bytes, s_image->reader.id(), boot_id());
 }
 
 /** Asked by the parallel walk. */
@@ -881,13 +885,12 @@ bool skip_directory(const std::string &path, bool is_recursive,
     if (watched->is_whole) {
       return true;
     }
-  } else if (d < 0 || !s_image->dir(d).is_trusted ||
-             s_image->dir(d).is_partial || !dir_identity(path, id) ||
-             id != s_image->dir(d).identity) {
+  } else if (const bool is_same = d >= 0 && !s_image->dir(d).is_partial &&
+                                  dir_identity(path, id) &&
+                                  id == s_image->dir(d).identity;
+             !is_same || !s_image->dir(d).is_trusted) {
     ++s_n_listed;
-    s_n_changed += d >= 0 && !rest.empty() &&
-                   !(dir_identity(path, id) && id == s_image->dir(d).identity &&
-                     !s_image->dir(d).is_partial);
+    s_n_changed += d >= 0 && !rest.empty() && !is_same;
     if (d >= 0 && !rest.empty() && s_image->dir(d).n_files > 0) {
       note_listed_again(path);
     }
@@ -1731,15 +1734,13 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   }
 
   fil_set_max_space_id_if_bigger(s_image->reader.summary().max_space_id);
-  s_moved_map_id = s_image->reader.id();
+  s_start_map_id = s_image->reader.id();
   for (const auto &added : difference.added_paths) {
     s_added.insert(added.first);
   }
   for (const auto &[space_id, name] : difference.gone) {
     if (difference.added_paths.count(space_id) == 0) {
       s_dropped.end(space_id);
-    } else {
-      s_moved.insert(space_id);
     }
   }
 
@@ -1791,7 +1792,7 @@ std::optional<Known> find_known(space_id_t space_id) {
 
   if (image == nullptr || !image->reader.find(space_id, found) ||
       found.file.is_stray ||
-      (image->reader.id() == s_moved_map_id && s_moved.count(space_id) != 0)) {
+      (image->reader.id() == s_start_map_id && s_added.count(space_id) != 0)) {
     return std::nullopt;
   }
   const auto &dir = image->dir(found.dir);

@@ -71,11 +71,16 @@ sub journal_directories {
   return %dirs;
 }
 
+# What the journal of a map knows it by.
+sub map_id {
+  my ($map) = @_;
+  return unpack('x24 L>', $map) << 32 | (length($map) & 0xffffffff);
+}
+
 # Whether the journal of a map has anything, 0 or 1.
 sub has_journal {
   my ($path) = @_;
-  my ($crc) = unpack('x24 L>', content($path));
-  my %journal = journal_directories("$path.log", $crc << 32 | ((-s $path) & 0xffffffff));
+  my %journal = journal_directories("$path.log", map_id(content($path)));
   return %journal ? 1 : 0;
 }
 
@@ -89,9 +94,7 @@ sub map_directories {
   my ($offset, $length, $is_behind) = unpack('x8 Q> Q> x28 L>', $map);
   return if $is_behind;
   my $summary = substr($map, $offset, $length);
-  my $crc = unpack('x24 L>', $map);
-  my %journal =
-    journal_directories("$path.log", $crc << 32 | (length($map) & 0xffffffff));
+  my %journal = journal_directories("$path.log", map_id($map));
   my $take = sub {
     my @values = unpack("$_[0] a*", $summary);
     $summary = pop(@values);
