@@ -477,6 +477,8 @@ bool Journal::replace_file(const std::string &file, std::string_view bytes) {
       rename(temp.c_str(), file.c_str()) != 0) {
     (void)unlink(temp.c_str());
     close_file();
+    /* As in write(). */
+    (void)unlink(file.c_str());
   }
   m_file = file;
   return m_fd >= 0;
@@ -520,6 +522,7 @@ bool Journal::go_on(const std::string &file, Replayed replayed,
   m_file = file;
   if (!open_file(file, 0) || ftruncate(m_fd, replayed.n_bytes) != 0) {
     close_file();
+    (void)unlink(file.c_str());
     return false;
   }
   m_n_bytes = replayed.n_bytes;
@@ -588,12 +591,14 @@ bool Journal::begin(const Dir_key &key, const std::string &path,
     m_n_files -= n_there(dir);
     dir = {};
     dir.is_whole = true;
-    if (!exists && !key.second.empty()) {
-      /* It will be made, which changes the one above it. */
-      const auto end = key.second.rfind('/');
-      const auto above = m_dirs.find(
-          {key.first,
-           end == std::string::npos ? "" : key.second.substr(0, end)});
+    if (m_is_mapping) {
+      m_made.insert(key);
+    }
+    /* It will be made, and maybe those above it, which changes one of them. */
+    for (auto path_of = key.second; !exists && !path_of.empty();) {
+      const auto end = path_of.rfind('/');
+      path_of.resize(end == std::string::npos ? 0 : end);
+      const auto above = m_dirs.find({key.first, path_of});
       if (above != m_dirs.end()) {
         lose(above->first, above->second);
       }
@@ -727,6 +732,7 @@ void Journal::end_mapping() {
   m_touched.clear();
   m_touched_ids.clear();
   m_found_again.clear();
+  m_made.clear();
 }
 
 void Journal::end_map(const std::string &file, uint64_t map_id,
@@ -740,9 +746,13 @@ void Journal::end_map(const std::string &file, uint64_t map_id,
   for (auto it = m_dirs.begin(); it != m_dirs.end();) {
     const auto &key = it->first;
     auto &dir = it->second;
-    const auto in_map = m_base(key.first, key.second);
+    auto in_map = m_base(key.first, key.second);
     const auto touched = m_touched.find(key);
 
+    if (m_made.count(key) != 0) {
+      /* The map may have one of the same name, which is gone. */
+      in_map = {};
+    }
     if (in_map.is_there) {
       /* The map has what was not touched meanwhile. */
       dir.is_whole = false;
@@ -827,6 +837,7 @@ bool Journal::watch(const Dir_key &key, const std::string &path,
           return false;
         }
         m_found_again.insert(key);
+        m_made.erase(key);
         dir.identity = id;
         dir.is_known = true;
         dir.is_lost = dir.is_whole = false;

@@ -437,8 +437,6 @@ trusted next time. A root is listed at most starts, since the server makes files
 there. */
 std::atomic_size_t s_n_listed{0};
 std::atomic_size_t s_n_listed_again{0};
-/** Those below the roots that were not as the map says. */
-std::atomic_size_t s_n_changed{0};
 std::atomic_size_t s_n_matched{0};
 std::atomic_size_t s_n_unknown{0};
 /** Those of them that are no tablespaces. */
@@ -738,7 +736,7 @@ void begin_scan(const scan_observer::Roots &roots) {
   s_is_scanning = s_can_find = false;
   s_is_temp_file_same = false;
   s_n_matched = s_n_unknown = s_n_invalid = s_n_trusted = 0;
-  s_n_listed = s_n_listed_again = s_n_changed = 0;
+  s_n_listed = s_n_listed_again = 0;
   s_is_skipped.clear();
   s_is_same.clear();
   s_replayed = {};
@@ -885,12 +883,10 @@ bool skip_directory(const std::string &path, bool is_recursive,
     if (watched->is_whole) {
       return true;
     }
-  } else if (const bool is_same = d >= 0 && !s_image->dir(d).is_partial &&
-                                  dir_identity(path, id) &&
-                                  id == s_image->dir(d).identity;
-             !is_same || !s_image->dir(d).is_trusted) {
+  } else if (d < 0 || !s_image->dir(d).is_trusted ||
+             s_image->dir(d).is_partial || !dir_identity(path, id) ||
+             id != s_image->dir(d).identity) {
     ++s_n_listed;
-    s_n_changed += d >= 0 && !rest.empty() && !is_same;
     if (d >= 0 && !rest.empty() && s_image->dir(d).n_files > 0) {
       note_listed_again(path);
     }
@@ -1349,7 +1345,7 @@ struct Difference {
 journal: no file can be missing that only the dictionary knows */
 bool is_all_journalled() {
   if (!s_replayed.is_valid) {
-    return s_n_changed == 0;
+    return false;
   }
   /* A directory that is not in it was changed by others only, and they make no
   files that the dictionary knows. */

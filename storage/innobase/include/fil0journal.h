@@ -264,6 +264,8 @@ class Journal {
   std::set<space_id_t> m_touched_ids;
   /** Directories that only the new map will know. */
   std::set<Dir_key> m_found_again;
+  /** Directories that were made, maybe once more, while a map is being made. */
+  std::set<Dir_key> m_made;
 };
 
 }  // namespace tablespace_map

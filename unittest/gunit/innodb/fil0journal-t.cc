@@ -430,6 +430,40 @@ TEST_F(fil0journal, HostileRecords) {
   }
   const auto whole = bytes();
 
+  /* With right checksums. */
+  std::vector<size_t> begins;
+  for (size_t pos = 20; pos < whole.size();) {
+    begins.push_back(pos);
+    pos += 8 + (static_cast<uint8_t>(whole[pos + 2]) << 8 |
+                static_cast<uint8_t>(whole[pos + 3]));
+  }
+  begins.push_back(whole.size());
+  size_t n_refused = 0;
+  for (int i = 0; i < 50000; ++i) {
+    auto damaged = whole;
+    const auto no = random() % (begins.size() - 1);
+    const auto begin = begins[no] + 8;
+    const auto n = begins[no + 1] - begin;
+    for (auto k = random() % 4 + 1; k > 0; --k) {
+      damaged[begin + random() % n] = static_cast<char>(random() % 6);
+    }
+    const auto crc =
+        ut_crc32(reinterpret_cast<const uint8_t *>(&damaged[begin]), n);
+    for (int b = 0; b < 4; ++b) {
+      damaged[begin - 4 + b] = static_cast<char>(crc >> (24 - 8 * b));
+    }
+    const auto replayed = replay_journal(damaged, MAP_ID, boot_id());
+    n_refused += !replayed.is_valid;
+    ASSERT_LE(replayed.n_bytes, damaged.size());
+    for (const auto &dir : replayed.dirs) {
+      for (const auto &file : dir.second.files) {
+        ASSERT_FALSE(file.first.empty());
+        ASSERT_EQ(std::string::npos, file.first.find('/'));
+      }
+    }
+  }
+  EXPECT_LT(1000, n_refused);
+
   for (int i = 0; i < 50000; ++i) {
     auto damaged = whole;
     for (auto n = random() % 8 + 1; n > 0; --n) {
@@ -640,6 +674,32 @@ TEST_F(fil0journal, WhatIsBelievedIsSo) {
       }
     };
 
+    /* A directory is removed and made again, if it has nothing of others. */
+    const auto remake = [&]() {
+      const auto &dir = dirs[random() % dirs.size()];
+      if (!live.empty() || !fs::exists(path(dir))) {
+        return;
+      }
+      for (const auto &name : names(dir)) {
+        if (name.find("other") == std::string::npos) {
+          auto removed = change(dir, name);
+          (void)journal.begin_change(removed);
+          unlink(path(dir, name).c_str());
+          (void)journal.end_change(removed);
+        }
+      }
+      check(false);
+      std::error_code error;
+      if (fs::remove(path(dir), error)) {
+        make_dir(dir);
+        auto made = change(dir, "made.ibd");
+        (void)journal.begin_change(made);
+        make_file(path(dir, "made.ibd"));
+        (void)journal.end_change(made);
+      }
+      check(false);
+    };
+
     const auto make_map = [&]() {
       Map map;
       map.id = m_map.id + 1;
@@ -678,6 +738,7 @@ TEST_F(fil0journal, WhatIsBelievedIsSo) {
                             journal.is_watched(key, after);
         map.dirs[key] = in_map;
         check(false);
+        if (random() % 4 == 0) remake();
       }
       if (random() % 4 == 0) {
         journal.cancel_map();
