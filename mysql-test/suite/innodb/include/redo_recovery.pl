@@ -556,8 +556,10 @@ sub checksum {
   return $sum ^ 0xFFFFFFFF;
 }
 
-# Make a block of redo unreadable: there is no record of the type 0x7E. Its checksum
-# is right, or redo would end there.
+# Make a group of records of redo unreadable: there is no record of the type 0x7E. The
+# checksum of its block is right, or redo would end there. The records before it stay
+# whole: one that ends in bytes like these may be parsed, and no server need survive
+# its being applied.
 sub break_redo {
   my ($lsn) = @_;
 
@@ -568,12 +570,17 @@ sub break_redo {
     next if $offset < 2048 || $offset >= -s $name;
     $offset -= $offset % 512;
     seek($file, $offset, 0);
-    read($file, my $block, 508);
-    $block = substr($block, 0, 12) . "\x7E" x 496;
-    seek($file, $offset, 0);
-    print $file $block . pack('N', checksum($block));
-    close($file) or die "Cannot write $name: $!";
-    return;
+    while (read($file, my $block, 512) == 512) {
+      my $begin = unpack('x6 n', $block);
+      if ($begin >= 12 && $begin < 508) {
+        $block = substr($block, 0, $begin) . "\x7E" x (508 - $begin);
+        seek($file, $offset, 0);
+        print $file $block . pack('N', checksum($block));
+        close($file) or die "Cannot write $name: $!";
+        return;
+      }
+      $offset += 512;
+    }
   }
   die "No file has redo of $lsn";
 }
@@ -599,9 +606,9 @@ sub check_refusal {
   my $reason = $what eq 'redo' ? qr/CORRUPT LOG RECORD FOUND/
     : qr/Could not find any file associated with the tablespace ID/;
   # After an assertion or a signal there is no such end.
-  print($text =~ $reason && $text =~ /MySQL Server - end/
-    && $text !~ /Assertion failure|got signal/
-    ? "The server refuses.\n" : "The server does not end well.\n");
+  my $is_well = $text =~ $reason && $text =~ /MySQL Server - end/
+    && $text !~ /Assertion failure|got signal/;
+  print($is_well ? "The server refuses.\n" : "The server does not end well: $text\n");
 }
 
 # Records are left out or repeated, in a debug server.
