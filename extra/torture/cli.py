@@ -31,6 +31,7 @@ from torture.kill import REPLICA_EACH, KillLife
 from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_rollback, use_scan
 from torture.power import PowerLife
 from torture.redo import RedoLife
+from torture.server import ALL_ON
 from torture.sites import SITES, SitesLife
 
 KINDS = ("kill", "power", "fault", "sites", "redo")
@@ -98,6 +99,8 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )  # fmt: skip
 @click.option("--canaries/--no-canaries", "wants_canaries", default=True, show_default=True,
               help="Servers that lose data; not to notice one is a failure.")  # fmt: skip
+@click.option("--all-on", is_flag=True,
+              help="Have everything of this build on in each life, not by chance; not for --kinds redo.")  # fmt: skip
 @click.option("--all-indexes", is_flag=True,
               help="Build spatial and full-text indexes, too, which MySQL itself gets wrong after a kill.")  # fmt: skip
 @click.option("--all-cuts", is_flag=True,
@@ -115,6 +118,7 @@ def main(
     kinds: tuple[str, ...],
     subject: str,
     wants_canaries: bool,
+    all_on: bool,
     all_indexes: bool,
     all_cuts: bool,
     allow_missing: bool,
@@ -132,6 +136,7 @@ def main(
     with exclusive(layout.build / "torture.lock", "the torture test of this clone"):
         rig, lacks = _make_rig(mysqld, subject, work)
         rig.all_indexes, rig.all_cuts = all_indexes, all_cuts
+        rig.extra = list(ALL_ON) if all_on else []
         if again is not None:
             if not show_again(rig, again.absolute()):
                 sys.exit(1)

@@ -53,6 +53,8 @@ POOL_LOAD_ON = (
     "--loose-innodb-buffer-pool-dump-interval=1", "--loose-innodb-buffer-pool-load-by-runs=ON",
 )  # fmt: skip
 ROLLBACK_ON, ROLLBACK_OFF = "--loose-innodb-recovery-rollback-async=ON", "--loose-innodb-recovery-rollback-async=OFF"
+# Of each pair the one that is this build's own way; what comes last holds.
+ALL_ON = (MAP_ON, SCAN_ON, REDO_ON, FLUSH_ON, ROLLBACK_ON, UNDO_SCAN_ON, THREADS_ON, PREFETCH_ON, *POOL_LOAD_ON)
 LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")
 REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
 _SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
