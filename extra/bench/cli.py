@@ -167,7 +167,7 @@ def main() -> None:
 
 @main.command("startup")
 @click.option("--tables", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
-@click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
 @click.option("--crash", is_flag=True, help="Start after kill -9 instead of a clean shutdown.")
 @click.option("--ddl", is_flag=True, help="With --crash: kill right after a CREATE TABLE.")
 @click.option("--warm/--no-warm", default=True, show_default=True,
@@ -308,7 +308,7 @@ def redo_command(
 
 @main.command("outage")
 @click.option("--tables", type=click.IntRange(1, 10_000_000), default=100_000, show_default=True)
-@click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
 @click.option("--queried", "used", type=click.IntRange(1), default=1000, show_default=True,
               help="Tables that are queried after the start.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(1000, 100_000_000), default=500_000, show_default=True,
@@ -384,7 +384,7 @@ def oltp_command(
 
 @main.command("all")
 @click.option("--tables", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
-@click.option("--schemas", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
 @common_options
 def all_command(tables: int, schemas: int, **common: Any) -> None:
     """Every experiment at its default size, with those of the subjects that it has."""
