@@ -26,13 +26,22 @@ from differential.canary import (
     check_mark,
     compile_library,
     is_found,
+    prefix,
     with_canary,
 )
 from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
 from differential.mutations import MUTATIONS
 from differential.report import Report
 from differential.server import Binary, find_stock, has_strace, with_keyring
-from differential.states import ServerFault, Setting, make_base, run_state, trusted_in_base
+from differential.states import (
+    ServerFault,
+    Setting,
+    check_times_are_tested,
+    make_base,
+    run_on_base,
+    run_state,
+    trusted_in_base,
+)
 
 
 def parse() -> argparse.Namespace:
@@ -122,10 +131,21 @@ class Settings:
         for value in (0, 1):
             self.bases[value] = work / f"base{value}"
             make_base(self.subjects["off"], self.client, self.bases[value], [f"--lower-case-table-names={value}"])
-        tried = work / "tried"
-        self.n_trusted_in_base = trusted_in_base(self.subjects["on"], self.client, self.bases[0], tried,
-                                                 ["--lower-case-table-names=0"])
-        shutil.rmtree(tried)
+        self.n_trusted_in_base = self._check_map()
+
+    def _check_map(self) -> int:
+        """The map is used, and not where directories do not change their times; returns how many files are trusted."""
+        mark = self.work / "mark-times"
+        on = self.subjects["on"]
+        blind = replace(on, prefix=prefix(self.work / "canary.so", ("directory",), mark))
+        logs = []
+        for binary in (on, blind):
+            tried = self.work / "tried"
+            logs.append(run_on_base(binary, self.client, self.bases[0], tried, ["--lower-case-table-names=0"]))
+            shutil.rmtree(tried)
+        check_mark("times", Canary(("directory",), ()), mark)
+        check_times_are_tested(logs[0], logs[1])
+        return trusted_in_base(logs[0])
 
     def plain(self, workdir: Path, lower_case: int = 0) -> Setting:
         """A state without encrypted tablespaces."""

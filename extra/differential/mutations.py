@@ -127,6 +127,14 @@ def own_import(state: State, _path: Path, _other: Path) -> list[Path]:
 
 
 @mutation
+def own_ddl(state: State, _path: Path, _other: Path) -> list[Path]:
+    """Let the server with the map do DDL and be killed at once, so that only the journal has what has changed."""
+    before = set(state.files())
+    state.run("on", state.random.choice([3, 6]), False, state.draw_end(["kill", "kill", "ddl", "stop"]))
+    return sorted(before ^ set(state.files()))
+
+
+@mutation
 def foreign_import(state: State, _path: Path, _other: Path) -> list[Path]:
     """The same by a server that does not keep the map."""
     def run(text: str) -> None:
@@ -358,8 +366,8 @@ def in_place_swap(state: State, path: Path, other: Path) -> list[Path]:
 # to believe, or what one sees in every log, less.
 WEIGHTS = {"move": 4, "duplicate": 3, "used_inode": 3, "swap": 3, "old": 3, "touch": 3, "deep": 3, "hard_link": 2,
            "in_place_short": 2, "in_place_old": 2, "in_place_swap": 2, "delete": 2, "short": 2, "rename": 2, "schema_copy": 2,
-           "own_import": 2, "device": 6, "no_map": 0.4, "bad_map": 0.6, "directories": 0.5, "ext_rename": 0.6,
+           "own_import": 2, "own_ddl": 5, "device": 6, "no_map": 0.4, "bad_map": 0.6, "directories": 0.5, "ext_rename": 0.6,
            "foreign_import": 0.7, "there_and_back": 0.6, "rename_back": 0.6}
 # These leave the files to servers until the end.
-BY_SERVERS = {"own_import", "foreign_import", "rename_back"}
+BY_SERVERS = {"own_import", "own_ddl", "foreign_import", "rename_back"}
 NO_FILES = {"no_map", "bad_map", "old_map", "directories", "touch"}

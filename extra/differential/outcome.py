@@ -15,6 +15,9 @@ MAX_RUNS = 3
 TRUSTED = re.compile(r"Tablespace map: (\d+) of (\d+) files are as they were")
 NOT_USED = re.compile(r"Tablespace map not used: (.*)")
 VERIFIED = "headers were read after startup"
+NO_TIMES = "does not get another time when files are made in it"
+LISTED = re.compile(r"Tablespace map: .* (\d+) directories were listed")
+JOURNALLED = "Tablespace map: its journal has the changes of"
 # What a start says more that is refused since files are missing, when the map has been given up for that.
 REMOVED = ("[ERROR] [MY-012208] [InnoDB] Tablespace map was removed, so that the next start looks for these tablespaces"
            " in all files; start the server again")
@@ -48,6 +51,10 @@ class Start:
     is_rejected: bool = False
     # The dictionary was not read in full.
     is_lazy: bool = False
+    # Directories that were listed.
+    listed: int = 0
+    # The journal of the map had changes, and they were taken.
+    has_journal: bool = False
     # The headers that were not read at the start have been read since.
     is_verified: bool = False
     why_not: str = ""
@@ -67,9 +74,11 @@ class Start:
 def read_start(log: str) -> Start:
     """What the error log says."""
     start = Start(is_lazy="the others when they are used" in log, is_rejected=REJECTED.search(log) is not None,
-                  is_verified=VERIFIED in log)
+                  has_journal=JOURNALLED in log, is_verified=VERIFIED in log)
     if match := TRUSTED.search(log):
         start.trusted = int(match[1])
+    if match := LISTED.search(log):
+        start.listed = int(match[1])
     if reasons := NOT_USED.findall(log):
         start.why_not = reasons[-1]
     return start

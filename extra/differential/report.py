@@ -9,9 +9,11 @@ from typing import Any
 # What is counted besides, by the name in the report of a state.
 ALSO = {"refused": "refused", "in place": "in_place", "cut short": "cut", "run again": "again",
         "met, then given up at that start": "rejected", "encrypted": "encrypted", "with a mount": "mounted",
-        "dictionary not read": "lazy", "another server last": "heir", "with stock": "stock"}
+        "dictionary not read": "lazy", "journal used": "journal", "another server last": "heir", "with stock": "stock"}
 # Of the states that were compared, at most so many may have been compared in part only.
 MAX_CUT = 0.25
+# Of so many states that were met some first start must have used the journal.
+MANY_MET = 12
 # A kill at a system call has to happen once in so many tries.
 MAX_MISSES = 10
 
@@ -66,6 +68,8 @@ class Report:
         if 2 * self.met < self.states:
             found.append(f"in only {self.met} of {self.states} states did the first start trust a file while a change"
                          " was in reach: this run says little about the map")
+        if self.met >= MANY_MET and not self.also["journal used"]:
+            found.append("no first start used the journal of the map")
         if self.also["cut short"] > max(1, MAX_CUT * self.states):
             found.append(f"{self.also['cut short']} of {self.states} states were compared in part only")
         found += [f"none of {tries} kills at {point} happened" for point, tries in self.kill_tries.items()
@@ -80,6 +84,7 @@ class Report:
             "states_without_usable_map": self.without_map,
             "states_met_trusting_map": self.met,
             "states_met_giving_up_map": self.also["met, then given up at that start"],
+            "states_journal_used": self.also["journal used"],
             "files_trusted": self.files_trusted,
             "mutations": {
                 kind: {"states": self.mutations[kind], "met_trusting_map": self.met_mutations[kind]}

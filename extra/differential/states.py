@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from differential.mutations import BY_SERVERS, MAX_DEPTH, MUTATIONS, NO_FILES, WEIGHTS
-from differential.outcome import MAX_RUNS, OWN_DEATHS, Outcome, ask, difference, read_start
+from differential.outcome import MAX_RUNS, NO_TIMES, OWN_DEATHS, Outcome, ask, difference, read_start
 from differential.server import Binary, Server, can_mount, configure_keyring, copy, has_strace, initialise
 from differential.statements import SCHEMAS, Statements, is_table
 
@@ -59,22 +59,38 @@ class ServerFault(Exception):
     """A server did, while a state was made, what no server may do."""
 
 
-def trusted_in_base(binary: Binary, client: Path, base: Path, home: Path, options: list[str]) -> int:
-    """How many files a start trusts where nobody has made a table. ServerFault if it does not use the map at all."""
+def run_on_base(binary: Binary, client: Path, base: Path, home: Path, options: list[str]) -> list[str]:
+    """What two starts say, one after the other, where nobody has made a table. ServerFault if there is none."""
     copy(base, home)
-    log = ""
+    logs = []
     for _ in range(2):
         directories = f"--innodb-directories={home}/ext1;{home}/ext2"
         server = Server(binary, home, client, ["--skip-log-bin", directories, *options])
         if not server.wait_ready():
             raise ServerFault(f"cannot start: {server.read_log()}")
-        log = server.read_log()
         time.sleep(SETTLE_SEC)
         server.stop()
-    start = read_start(log)
+        logs.append(server.read_log())
+    return logs
+
+
+def trusted_in_base(logs: list[str]) -> int:
+    """How many files the second start trusts. ServerFault if it does not use the map at all."""
+    start = read_start(logs[1])
     if not start.is_used or start.trusted is None:
         raise ServerFault(f"a server does not use the map of its own data directory: {start.why_not}")
     return start.trusted
+
+
+def check_times_are_tested(logs: list[str], blind_logs: list[str]) -> None:
+    """A server that is shown one time for all directories must say so, and trust none. ServerFault if it does not.
+
+    `logs` are those of a server that sees their times.
+    """
+    listed, listed_blind = read_start(logs[1]).listed, read_start(blind_logs[1]).listed
+    if NO_TIMES in "".join(logs) or NO_TIMES not in blind_logs[0] or listed_blind <= listed:
+        raise ServerFault("a server trusts directories that do not change their times: "
+                          f"it lists {listed_blind} of them, and {listed} that do")
 
 
 @dataclass
@@ -563,6 +579,8 @@ def run_state(seed: int, setting: Setting) -> dict[str, Any]:
         report["met"] = report["trusted"] > 0
         report["rejected"] = report["met"] and not report["used"]
         report["lazy"] = on.starts[0].is_lazy
+        # Not if the map had to be given up all the same.
+        report["journal"] = on.starts[0].is_used and on.starts[0].has_journal
         report["heir"] = state.heir() or ""
 
         def outcome(name: str) -> Outcome:

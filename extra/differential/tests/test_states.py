@@ -227,7 +227,7 @@ def test_a_start_tells_whether_the_map_was_trusted() -> None:
 def state(**values: object) -> dict[str, Any]:
     """The report of a good state."""
     return {"difference": None, "usable": True, "used": True, "met": True, "trusted": 3, "mutations": ["move"],
-            "starts": True, "stock": True} | values
+            "starts": True, "stock": True, "journal": True} | values
 
 
 def sum_up(states: list[dict[str, Any]], canaries: dict[str, int | None] | None = None) -> Report:
@@ -278,6 +278,15 @@ def test_states_compared_in_part_are_few() -> None:
     cut = state(cut=True)
     assert sum_up([state()] * 6 + [cut] * 2).problems() == []
     assert sum_up([state()] * 6 + [cut] * 3).problems()
+
+
+def test_the_journal_has_to_be_used() -> None:
+    unused = state(journal=False)
+    assert sum_up([unused] * 11).problems() == []
+    assert sum_up([unused] * 12).problems() == ["no first start used the journal of the map"]
+    report = sum_up([unused] * 12 + [state()])
+    assert report.problems() == []
+    assert report.as_json()["states_journal_used"] == 1
 
 
 def test_kills_at_system_calls_have_to_happen() -> None:

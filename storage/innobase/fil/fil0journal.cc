@@ -64,6 +64,14 @@ namespace tablespace_map {
 
 namespace {
 
+/** File that is made and removed by test_times(). DROP DATABASE takes what ends
+like this for its own, and removes it. */
+constexpr char TEST_NAME[] = "#innodb_tablespace_map.TMD";
+
+/** Kernels give files the time of the last tick, which come 100 times a second
+at least. */
+constexpr auto LONGER_THAN_TICK = std::chrono::milliseconds(30);
+
 constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'J', 'R', 'N', 1};
 
 constexpr size_t HEADER_SIZE = sizeof MAGIC + 12;
@@ -350,6 +358,42 @@ bool stamp_directory(const std::string &path, Dir_identity &id) {
   }
   id = identity_of(path, st);
   return id.mtime_nsec == nsec(times[1]);
+}
+
+Times test_times(const std::string &path) {
+  const auto file = path + '/' + TEST_NAME;
+  Dir_identity before;
+  Dir_identity after;
+  /* Where times cannot be set, both changes would come in one tick. */
+  const auto begin = [&]() {
+    if (!stamp_directory(path, before)) {
+      std::this_thread::sleep_for(LONGER_THAN_TICK);
+    }
+    return dir_identity(path, before);
+  };
+
+  /* Who has made it is gone. */
+  (void)unlink(file.c_str());
+  if (!begin()) {
+    return Times::UNKNOWN;
+  }
+
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                        S_IRUSR | S_IWUSR);
+  if (fd < 0) {
+    return Times::UNKNOWN;
+  }
+  close(fd);
+
+  const bool is_making_seen = dir_identity(path, after) && after != before;
+  const bool can_begin = begin();
+
+  if (unlink(file.c_str()) != 0 || !can_begin) {
+    return Times::UNKNOWN;
+  }
+  return is_making_seen && dir_identity(path, after) && after != before
+             ? Times::KEPT
+             : Times::NOT_KEPT;
 }
 
 std::string boot_id() {

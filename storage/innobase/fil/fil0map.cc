@@ -467,6 +467,9 @@ read.
 std::unordered_set<space_id_t> s_added;
 /** The map of the start-up. */
 uint64_t s_start_map_id{0};
+/** Tablespaces of that map whose files were not found, when the dictionary was
+read in full. */
+std::vector<space_id_t> s_gone;
 /** True if recovery has opened a file that is not where the dictionary says. */
 std::atomic_bool s_is_elsewhere{false};
 /** True if a scan without the map has failed, or came too late. */
@@ -692,10 +695,11 @@ void read_journal() {
 }
 
 /** Asked by the parallel walk. */
-bool skip(const std::string &path, std::vector<std::string> &dirs,
+bool skip(const std::string &path, std::vector<tablespace_scan::Dir> &dirs,
           const tablespace_scan::Push_file &push_file) {
   return skip_directory(
-      path, true, [&dirs](const std::string &dir) { dirs.push_back(dir); },
+      path, true,
+      [&dirs](tablespace_scan::Dir &&dir) { dirs.push_back(std::move(dir)); },
       push_file);
 }
 
@@ -857,9 +861,10 @@ void note_listed_again(const std::string &path) {
 
 }  // namespace
 
-bool skip_directory(const std::string &path, bool is_recursive,
-                    const std::function<void(const std::string &)> &push_dir,
-                    const tablespace_scan::Push_file &push_file) {
+bool skip_directory(
+    const std::string &path, bool is_recursive,
+    const std::function<void(tablespace_scan::Dir &&)> &push_dir,
+    const tablespace_scan::Push_file &push_file) {
   uint32_t root;
   std::string_view rest;
 
@@ -897,7 +902,8 @@ bool skip_directory(const std::string &path, bool is_recursive,
   }
 
   for (const auto child : s_image->children[d]) {
-    push_dir(dir_path(root, s_image->dir(child).path));
+    const auto &dir = s_image->dir(child);
+    push_dir({dir.identity.ino, dir_path(root, dir.path)});
   }
   return true;
 }
@@ -1712,8 +1718,11 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     /* The threads of the validation look all files up. */
     const auto image = s_image;
 
-    if (!image->reader.read_ids(
-            [](space_id_t space_id) { (void)fil_scanned_path(space_id); })) {
+    if (!image->reader.read_ids([](space_id_t space_id) {
+          if (fil_scanned_path(space_id).empty()) {
+            s_gone.push_back(space_id);
+          }
+        })) {
       (void)fil_scanned_path(SPACE_UNKNOWN);
     }
   }
@@ -1904,6 +1913,15 @@ void note_opened(space_id_t space_id, const std::string &path) {
 void note_validation(size_t n_differing, size_t n_left) {
   s_is_clean =
       n_differing == 0 && n_left == 0 && s_is_validating && !s_is_elsewhere;
+
+  /* All files of the dictionary are there, so that these were dropped: the next
+  map need not say that it has lost them. */
+  for (const auto space_id : s_gone) {
+    if (s_is_clean) {
+      s_dropped.end(space_id);
+    }
+  }
+  s_gone = {};
 
   if (!s_waiting.empty()) {
     ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
@@ -2339,6 +2357,45 @@ struct Space {
 /** Deeper nesting is not looked into. */
 constexpr uint32_t MAX_DEPTH = 64;
 
+/** Knows which file systems give directories another time when something is
+made or removed in them; no other directory is trusted. */
+class Tested_times {
+ public:
+  /** @return true if that of a directory does; if it has to be tried, the
+  directory gets another identity
+  @param[in]      path  its path
+  @param[in,out]  id    its identity */
+  bool are_kept(const std::string &path, Dir_identity &id) {
+    const auto it = m_are_kept.find(id.dev);
+
+    if (it != m_are_kept.end()) {
+      return it->second;
+    }
+
+    const auto dev = id.dev;
+    const auto times = test_times(path);
+
+    if (times == Times::UNKNOWN || !dir_identity(path, id) || id.dev != dev) {
+      return false;
+    }
+    if (times == Times::NOT_KEPT) {
+      ib::info(ER_IB_MSG_383)
+          << "Tablespace map: '" << path << "' does not get another time when"
+          << " files are made in it; each start lists the directories of its"
+          << " file system";
+    }
+    m_are_kept[dev] = times == Times::KEPT;
+    return times == Times::KEPT;
+  }
+
+ private:
+  /** By the identity of the file system. */
+  std::unordered_map<uint64_t, bool> m_are_kept;
+};
+
+/** Used by the thread that writes maps alone. */
+Tested_times s_tested_times;
+
 /** Makes a new map. */
 class Writer {
  public:
@@ -2703,6 +2760,7 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
   if (depth > MAX_DEPTH || is_stopped() || !dir_identity(phys, dir.identity)) {
     return false;
   }
+  const bool are_times_kept = s_tested_times.are_kept(phys, dir.identity);
   /* A link may lead back up. */
   for (auto above = parent, d = depth; d > 0; --d) {
     const auto &other = m_summary.dirs[above];
@@ -2753,6 +2811,9 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
     }
   }
 
+  if (!are_times_kept) {
+    dir.is_trusted = false;
+  }
   dir.n_files = m_builder.n_files() - dir.first_file;
   m_summary.dirs.push_back(std::move(dir));
 

@@ -12,7 +12,12 @@ the directory, which in ext4 is that of a hash. On a cold start each such
 question reads an inode. Linux says the type in the directory itself, so that
 only what is not a regular file (a directory, a link, an odd file) and what is
 on a file system that does not tell needs to be asked for. The directories of
-one depth are listed by several threads.
+one depth are listed by several threads, in the order of their inodes.
+
+The data directory itself. MySQL walks it three more times at each start, for
+the files of the doublewrite buffer and for the directories of schemas, and asks
+up to eleven times what a directory is. The listing knows that, too, so that
+these walks ask nothing of a schema.
 
 Order. Files are visited in the order of their inode numbers, which is the
 order of their inodes on disk and, more often than not, of their data. So the
@@ -57,8 +62,11 @@ const char *s_io_names[] = {"THREADS", "IO_URING", "AUTO", nullptr};
 /** Whether this thread's recursive walks are ours. */
 thread_local bool t_is_listing = false;
 
-/** What walk() visits, if its directory says that it is a regular file. */
-thread_local const std::string *t_known_file = nullptr;
+/** What walk() visits, if its directory says what it is. */
+thread_local const std::string *t_known = nullptr;
+
+/** What that is. */
+thread_local os_file_type_t t_known_type = OS_FILE_TYPE_UNKNOWN;
 
 bool is_ring_wanted() { return g_io == static_cast<ulong>(Io::IO_URING); }
 
@@ -79,26 +87,22 @@ struct File {
 struct Dir_contents {
   /** Files, and whatever else is not a directory. */
   std::vector<File> files;
-  /** Paths of the directories. */
-  std::vector<std::string> dirs;
+  /** The directories. */
+  std::vector<Dir> dirs;
 };
 
-/** @return whether the directory entry tells that it is a regular file */
-bool is_regular(const dirent &entry [[maybe_unused]]) {
+/** @return what a directory says that an entry is; OS_FILE_TYPE_UNKNOWN if it
+does not, or if it is something else */
+os_file_type_t type_of(const dirent &entry [[maybe_unused]]) {
 #ifdef DT_REG
-  return entry.d_type == DT_REG;
-#else
-  return false;
+  if (entry.d_type == DT_REG) {
+    return OS_FILE_TYPE_FILE;
+  }
+  if (entry.d_type == DT_DIR) {
+    return OS_FILE_TYPE_DIR;
+  }
 #endif /* DT_REG */
-}
-
-/** @return whether the directory entry tells that it is a directory */
-bool is_directory(const dirent &entry [[maybe_unused]]) {
-#ifdef DT_DIR
-  return entry.d_type == DT_DIR;
-#else
-  return false;
-#endif /* DT_DIR */
+  return OS_FILE_TYPE_UNKNOWN;
 }
 
 /** @return path of a file
@@ -116,18 +120,11 @@ std::string join(const std::string &dir, const std::string &name) {
   return path += name;
 }
 
-/** List one directory.
-@param[in]   dir       its path
-@param[in]   dir_no    its number
-@param[out]  contents  what it holds */
-void list(const std::string &dir, size_t dir_no, Dir_contents &contents) {
-  if (g_skip != nullptr &&
-      g_skip(dir, contents.dirs, [&](const std::string &name, uint64_t inode) {
-        contents.files.push_back({inode, dir_no, true, name});
-      })) {
-    return;
-  }
-
+/** Read a directory, but for what is hidden.
+@param[in]  dir  its path
+@param[in]  use  called with each entry and its path */
+template <typename Use>
+void read_directory(const std::string &dir, const Use &use) {
   const std::unique_ptr<DIR, int (*)(DIR *)> handle(opendir(dir.c_str()),
                                                     closedir);
 
@@ -150,17 +147,51 @@ void list(const std::string &dir, size_t dir_no, Dir_contents &contents) {
       continue;
     }
 
-    const bool is_known = is_regular(*entry);
-
-    if (!is_known && (is_directory(*entry) || Dir_Walker::is_directory(path))) {
-      contents.dirs.push_back(std::move(path));
-      continue;
-    }
-
-    contents.files.push_back(
-        {static_cast<uint64_t>(entry->d_ino), dir_no, is_known, entry->d_name});
+    use(*entry, std::move(path));
   }
 }
+
+/** List one directory.
+@param[in]   dir       its path
+@param[in]   dir_no    its number
+@param[out]  contents  what it holds */
+void list(const std::string &dir, size_t dir_no, Dir_contents &contents) {
+  if (g_skip != nullptr &&
+      g_skip(dir, contents.dirs, [&](const std::string &name, uint64_t inode) {
+        contents.files.push_back({inode, dir_no, true, name});
+      })) {
+    return;
+  }
+
+  read_directory(dir, [&](const dirent &entry, std::string &&path) {
+    const auto inode = static_cast<uint64_t>(entry.d_ino);
+    const auto type = type_of(entry);
+
+    if (type == OS_FILE_TYPE_DIR ||
+        (type == OS_FILE_TYPE_UNKNOWN && Dir_Walker::is_directory(path))) {
+      contents.dirs.push_back({inode, std::move(path)});
+    } else {
+      contents.files.push_back(
+          {inode, dir_no, type == OS_FILE_TYPE_FILE, entry.d_name});
+    }
+  });
+}
+
+/** Tell what is being visited. */
+class Visiting {
+ public:
+  /** @param[in]  path  its path
+  @param[in]  type  what it is; OS_FILE_TYPE_UNKNOWN if that is not known */
+  Visiting(const std::string &path, os_file_type_t type) {
+    t_known = type == OS_FILE_TYPE_UNKNOWN ? nullptr : &path;
+    t_known_type = type;
+  }
+
+  ~Visiting() { t_known = nullptr; }
+
+  Visiting(const Visiting &) = delete;
+  Visiting &operator=(const Visiting &) = delete;
+};
 
 #endif /* !_WIN32 */
 
@@ -270,18 +301,26 @@ Listing::Listing() {
 Listing::~Listing() { t_is_listing = false; }
 
 bool walk(const std::string &directory, bool recursive, const Visit &visit) {
-  if (!t_is_listing || !recursive) {
+#ifdef _WIN32
+  return false;
+#else
+  if (recursive ? !t_is_listing : !is_on() && !is_ring_wanted()) {
     return false;
   }
-
-#ifndef _WIN32
   if (Fil_path::is_hidden(directory)) {
     ib::info(ER_IB_MSG_SKIP_HIDDEN_DIR, directory.c_str());
     return true;
   }
+  if (!recursive) {
+    read_directory(directory, [&](const dirent &entry, std::string &&path) {
+      const Visiting visiting(path, type_of(entry));
+      visit(path, 1);
+    });
+    return true;
+  }
 
   /* Directories of one depth, and then of the next. */
-  std::vector<std::vector<std::string>> dirs{{directory}};
+  std::vector<std::vector<Dir>> dirs{{{0, directory}}};
   /** A file and the depth of its directory. */
   std::vector<std::pair<File, size_t>> files;
 
@@ -291,10 +330,10 @@ bool walk(const std::string &directory, bool recursive, const Visit &visit) {
 
     share_work(level.size(), make_ramp(level.size()), start_server_thread,
                [&](size_t dir_no, size_t) {
-                 list(level[dir_no], dir_no, contents[dir_no]);
+                 list(level[dir_no].path, dir_no, contents[dir_no]);
                });
 
-    std::vector<std::string> below;
+    std::vector<Dir> below;
 
     for (auto &dir : contents) {
       std::move(dir.dirs.begin(), dir.dirs.end(), std::back_inserter(below));
@@ -304,6 +343,8 @@ bool walk(const std::string &directory, bool recursive, const Visit &visit) {
       dir.files.clear();
     }
 
+    std::sort(below.begin(), below.end(),
+              [](const auto &a, const auto &b) { return a.inode < b.inode; });
     dirs.push_back(std::move(below));
   }
 
@@ -311,19 +352,24 @@ bool walk(const std::string &directory, bool recursive, const Visit &visit) {
     return a.first.inode < b.first.inode;
   });
 
-  const auto guard = create_scope_guard([]() { t_known_file = nullptr; });
-
   for (const auto &[file, depth] : files) {
-    const auto path = join(dirs[depth][file.dir_no], file.name);
-    t_known_file = file.is_known ? &path : nullptr;
+    const auto path = join(dirs[depth][file.dir_no].path, file.name);
+    const Visiting visiting(
+        path, file.is_known ? OS_FILE_TYPE_FILE : OS_FILE_TYPE_UNKNOWN);
     visit(path, depth + 1);
   }
-#endif /* !_WIN32 */
 
   return true;
+#endif /* _WIN32 */
 }
 
-bool is_known_file(const std::string &path) { return t_known_file == &path; }
+std::optional<os_file_type_t> known_type(const std::string &path) {
+  return t_known == &path ? std::optional(t_known_type) : std::nullopt;
+}
+
+bool is_known_directory(const std::string &path) {
+  return known_type(path) == OS_FILE_TYPE_DIR;
+}
 
 size_t n_rings(size_t n_files, size_t n_threads) {
   const auto useful = std::max<size_t>(n_files / MIN_FILES_PER_RING, 1);

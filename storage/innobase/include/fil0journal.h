@@ -59,6 +59,22 @@ makes it another one.
 @return false if the directory does not keep the time, or there is none */
 [[nodiscard]] bool stamp_directory(const std::string &path, Dir_identity &id);
 
+/** Whether a file system gives directories another time when something is made
+or removed in them. */
+enum class Times {
+  /** It does. */
+  KEPT,
+  /** It does not, or not soon enough. */
+  NOT_KEPT,
+  /** Nothing can be made there. */
+  UNKNOWN
+};
+
+/** Try that in a directory, which changes its time.
+@param[in]  path  its path
+@return what was found; a file that this makes is removed */
+[[nodiscard]] Times test_times(const std::string &path);
+
 /** @return what tells this boot of the machine from others; empty if that is
 not known */
 [[nodiscard]] std::string boot_id();

@@ -91,7 +91,7 @@ listed then
 @return true if it is as the map and its journal say */
 [[nodiscard]] bool skip_directory(
     const std::string &path, bool is_recursive,
-    const std::function<void(const std::string &)> &push_dir,
+    const std::function<void(tablespace_scan::Dir &&)> &push_dir,
     const tablespace_scan::Push_file &push_file);
 
 /** The same for the walk through directories.
@@ -102,10 +102,11 @@ listed then
 @return true if it is as the map says */
 template <typename Entry, typename Stack>
 [[nodiscard]] bool skip_dir(const Entry &dir, bool is_recursive, Stack &dirs) {
-  return skip_directory(
-      dir.m_path, is_recursive,
-      [&](const std::string &path) { dirs.push(Entry(path, dir.m_depth + 1)); },
-      {});
+  return skip_directory(dir.m_path, is_recursive,
+                        [&](tablespace_scan::Dir &&below) {
+                          dirs.push(Entry(below.path, dir.m_depth + 1));
+                        },
+                        {});
 }
 
 /** Look up the ID of a file that was listed.

@@ -17,6 +17,7 @@ innodb_tablespace_check_io. Everything here builds on fil0check.h. */
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ innodb_tablespace_check_io. Everything here builds on fil0check.h. */
 #include "typelib.h"
 
 #include "fil0observe.h"
+#include "os0file.h"
 #include "univ.i"
 
 namespace tablespace_scan {
@@ -71,13 +73,21 @@ using Visit = std::function<void(const std::string &path, size_t depth)>;
 /** Called with the name and the number of the inode of a file. */
 using Push_file = std::function<void(const std::string &name, uint64_t inode)>;
 
+/** A directory that is to be listed. */
+struct Dir {
+  /** Number of its inode. */
+  uint64_t inode;
+  /** Its path. */
+  std::string path;
+};
+
 /** Asked for each directory before it is listed, by several threads at once.
 @param[in]   path       its path
-@param[out]  dirs       paths of the directories in it, if true is returned
+@param[out]  dirs       the directories in it, if true is returned
 @param[in]   push_file  called with each file in it that has to be visited,
 which is a regular file
 @return true if it need not be listed */
-using Skip = bool (*)(const std::string &path, std::vector<std::string> &dirs,
+using Skip = bool (*)(const std::string &path, std::vector<Dir> &dirs,
                       const Push_file &push_file);
 
 /** If it is set, walk() asks it. */
@@ -92,21 +102,25 @@ using Is_known = bool (*)(const std::string &path);
 /** If it is set, rings leave known files to the check. */
 extern Is_known g_is_known;
 
-/** Visit all files below a directory, in the order of their inodes. Of what
-the directory says to be a regular file nothing else is asked.
+/** Visit all files below a directory, in the order of their inodes, or what is
+in it, directories as well. Of what the directory says to be a regular file or a
+directory nothing else is asked.
 @param[in]  directory  where to begin
-@param[in]  recursive  whether to enter directories below; if not, the original
-                       walk has to do it
-@param[in]  visit      called by this thread for each file
+@param[in]  recursive  whether to enter directories below
+@param[in]  visit      called by this thread for each file, or entry
 @return false if the original walk has to do it; nothing was done */
 [[nodiscard]] bool walk(const std::string &directory, bool recursive,
                         const Visit &visit);
 
 /** @param[in]  path  the string that walk() has passed to the visitor, or any
 other
-@return true if walk() is visiting it and its directory says that it is a
-regular file */
-[[nodiscard]] bool is_known_file(const std::string &path);
+@return what it is, a regular file or a directory, if walk() is visiting it and
+its directory says that; otherwise nothing */
+[[nodiscard]] std::optional<os_file_type_t> known_type(const std::string &path);
+
+/** @return true if known_type() is that of a directory, and no link to one
+@param[in]  path  the same */
+[[nodiscard]] bool is_known_directory(const std::string &path);
 
 /** Lives as long as the check of the files: meanwhile their headers are read
 by io_uring if innodb_tablespace_check_io says so and the system has it. */

@@ -344,9 +344,11 @@ TEST(fil0scan, walks_only_when_asked_to) {
   {
     const Listing listing;
     EXPECT_TRUE(walk_nothing(true));
-    EXPECT_FALSE(walk_nothing(false));
+    EXPECT_TRUE(walk_nothing(false));
   }
   EXPECT_FALSE(walk_nothing(true));
+  /* What is not below is walked at any time. */
+  EXPECT_TRUE(walk_nothing(false));
 }
 
 TEST(fil0scan, does_not_walk_when_all_is_off) {
@@ -354,6 +356,7 @@ TEST(fil0scan, does_not_walk_when_all_is_off) {
     const Settings settings(false, 0, io);
     const Listing listing;
     EXPECT_FALSE(walk_nothing(true));
+    EXPECT_FALSE(walk_nothing(false));
   }
 
   const Settings settings(false, 0, Io::IO_URING);
@@ -414,9 +417,10 @@ TEST(fil0scan, walk_finds_every_file_once) {
     const auto name = path.substr((dir / "").size());
     EXPECT_EQ(std::count(name.begin(), name.end(), '/') + 1, depth) << path;
     EXPECT_TRUE(found.insert(path).second) << path;
-    EXPECT_EQ(not_known.count(path) == 0, is_known_file(path)) << path;
+    EXPECT_EQ(not_known.count(path) == 0, known_type(path) == OS_FILE_TYPE_FILE)
+        << path;
     const auto copy = path;
-    EXPECT_FALSE(is_known_file(copy));
+    EXPECT_FALSE(known_type(copy));
 
     struct stat info;
     ASSERT_EQ(0, lstat(path.c_str(), &info));
@@ -425,6 +429,45 @@ TEST(fil0scan, walk_finds_every_file_once) {
   }));
 
   EXPECT_EQ(expected, found);
+}
+
+/** All entries of one directory, with their types exactly if they are regular
+files or directories. */
+TEST(fil0scan, walk_of_one_directory) {
+  Temp_dir dir;
+
+  dir.write("schema/t.ibd", "");
+  dir.write("ibdata1", "");
+  dir.write(".hidden", "");
+  fs::create_directory(dir / "empty");
+  ASSERT_EQ(0, symlink("ibdata1", (dir / "link_to_file").c_str()));
+  ASSERT_EQ(0, symlink("schema", (dir / "link_to_dir").c_str()));
+  ASSERT_EQ(0, symlink("nothing", (dir / "dangling").c_str()));
+  ASSERT_EQ(0, mkfifo((dir / "fifo").c_str(), 0600));
+
+  using Type = std::optional<os_file_type_t>;
+  const std::map<std::string, Type> expected{
+      {"schema", OS_FILE_TYPE_DIR},   {"empty", OS_FILE_TYPE_DIR},
+      {"ibdata1", OS_FILE_TYPE_FILE}, {"link_to_file", std::nullopt},
+      {"link_to_dir", std::nullopt},  {"dangling", std::nullopt},
+      {"fifo", std::nullopt}};
+  const Settings settings(true, 1, Io::THREADS);
+  std::map<std::string, Type> found;
+
+  ASSERT_TRUE(walk(dir / "", false, [&](const auto &path, size_t depth) {
+    EXPECT_EQ(1U, depth);
+    EXPECT_EQ(dir / "", fs::path(path).parent_path() / "");
+    const auto name = fs::path(path).filename().string();
+    EXPECT_TRUE(found.emplace(name, known_type(path)).second) << name;
+    EXPECT_EQ(known_type(path) == OS_FILE_TYPE_DIR, is_known_directory(path));
+  }));
+  EXPECT_EQ(expected, found);
+
+  found.clear();
+  ASSERT_TRUE(walk(dir / "none", false, [&](const auto &path, size_t) {
+    found.emplace(path, std::nullopt);
+  }));
+  EXPECT_TRUE(found.empty());
 }
 
 }  // namespace innodb_fil0scan_unittest
