@@ -12,8 +12,9 @@ ALSO = {"refused": "refused", "in place": "in_place", "cut short": "cut", "run a
         "dictionary not read": "lazy", "journal used": "journal", "another server last": "heir", "with stock": "stock"}
 # Of the states that were compared, at most so many may have been compared in part only.
 MAX_CUT = 0.25
-# Of so many states that were met some first start must have used the journal.
-MANY_MET = 12
+# Of so many states that were met some first start must have used the journal; one in ten does. In a shorter run the canary
+# that does not write it shows that it matters.
+MANY_MET = 60
 # A kill at a system call has to happen once in so many tries.
 MAX_MISSES = 10
 

@@ -282,9 +282,9 @@ def test_states_compared_in_part_are_few() -> None:
 
 def test_the_journal_has_to_be_used() -> None:
     unused = state(journal=False)
-    assert sum_up([unused] * 11).problems() == []
-    assert sum_up([unused] * 12).problems() == ["no first start used the journal of the map"]
-    report = sum_up([unused] * 12 + [state()])
+    assert sum_up([unused] * 59).problems() == []
+    assert sum_up([unused] * 60).problems() == ["no first start used the journal of the map"]
+    report = sum_up([unused] * 60 + [state()])
     assert report.problems() == []
     assert report.as_json()["states_journal_used"] == 1
 

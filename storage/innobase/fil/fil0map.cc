@@ -267,6 +267,8 @@ struct Image {
   Reader reader;
   /** Subdirectories of each directory. */
   std::vector<std::vector<uint32_t>> children;
+  /** File systems that have directories which are trusted. */
+  std::set<uint64_t> trusted_devs;
 
   /** Open the file of a map.
   @param[in]  fd  file descriptor; the image closes it
@@ -330,6 +332,9 @@ const char *Image::open(int fd) {
 
   children.resize(dirs.size());
   for (uint32_t d = 0; d < dirs.size(); ++d) {
+    if (dirs[d].is_trusted) {
+      trusted_devs.insert(dirs[d].identity.dev);
+    }
     if (dirs[d].parent != d) {
       children[dirs[d].parent].push_back(d);
     }
@@ -467,9 +472,6 @@ read.
 std::unordered_set<space_id_t> s_added;
 /** The map of the start-up. */
 uint64_t s_start_map_id{0};
-/** Tablespaces of that map whose files were not found, when the dictionary was
-read in full. */
-std::vector<space_id_t> s_gone;
 /** True if recovery has opened a file that is not where the dictionary says. */
 std::atomic_bool s_is_elsewhere{false};
 /** True if a scan without the map has failed, or came too late. */
@@ -805,7 +807,8 @@ bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
 
   if (!dir.is_settled() ||
       !(dir.is_whole || (d >= 0 && s_image->dir(d).is_trusted)) ||
-      !dir_identity(path, id) || id != dir.identity) {
+      !dir_identity(path, id) || id != dir.identity ||
+      s_image->trusted_devs.count(id.dev) == 0) {
     return false;
   }
 
@@ -1166,6 +1169,39 @@ bool search_missing() {
   return recv_sys->found_corrupt_fs;
 }
 
+namespace {
+
+/** @return the ID of a tablespace of the dictionary, the number of an undo
+tablespace
+@param[in]  space  tablespace, or nullptr */
+space_id_t id_of(const dd::Tablespace *space) {
+  space_id_t space_id;
+
+  if (space == nullptr || space->se_private_data().get(
+                              dd_space_key_strings[DD_SPACE_ID], &space_id)) {
+    return SPACE_UNKNOWN;
+  }
+  return fsp_is_undo_tablespace(space_id) ? undo::id2num(space_id) : space_id;
+}
+
+/** What neither the dictionary nor any directory has was dropped: the next map
+has not lost it.
+@param[in]  tablespaces  all of the dictionary */
+void forget_dropped(const std::vector<const dd::Tablespace *> &tablespaces) {
+  std::unordered_set<space_id_t> known;
+
+  for (const auto *space : tablespaces) {
+    known.insert(id_of(space));
+  }
+  (void)s_image->reader.read_ids([&](space_id_t space_id) {
+    if (known.count(space_id) == 0 && fil_scanned_path(space_id).empty()) {
+      s_dropped.end(space_id);
+    }
+  });
+}
+
+}  // namespace
+
 dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
   if (recv_sys->found_corrupt_fs) {
     /* A scan has failed since recovery ended. */
@@ -1223,6 +1259,7 @@ dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
 
   if (std::none_of(tablespaces.begin(), tablespaces.end(),
                    [&](const auto *space) { return is_lost(*space); })) {
+    forget_dropped(tablespaces);
     return DB_SUCCESS;
   }
   s_rejected = "a file is not where the dictionary says";
@@ -1483,19 +1520,6 @@ bool look_up(dd::cache::Dictionary_client *client, const std::string &name,
   return !client->acquire(dd::String_type(name.c_str()), &space);
 }
 
-/** @return the ID of a tablespace of the dictionary, the number of an undo
-tablespace
-@param[in]  space  tablespace, or nullptr */
-space_id_t id_of(const dd::Tablespace *space) {
-  space_id_t space_id;
-
-  if (space == nullptr || space->se_private_data().get(
-                              dd_space_key_strings[DD_SPACE_ID], &space_id)) {
-    return SPACE_UNKNOWN;
-  }
-  return fsp_is_undo_tablespace(space_id) ? undo::id2num(space_id) : space_id;
-}
-
 /** @return true if a tablespace has an object with another name than in the
 dictionary: recovery names it after its file
 @param[in]  space  tablespace in the dictionary */
@@ -1718,11 +1742,8 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     /* The threads of the validation look all files up. */
     const auto image = s_image;
 
-    if (!image->reader.read_ids([](space_id_t space_id) {
-          if (fil_scanned_path(space_id).empty()) {
-            s_gone.push_back(space_id);
-          }
-        })) {
+    if (!image->reader.read_ids(
+            [](space_id_t space_id) { (void)fil_scanned_path(space_id); })) {
       (void)fil_scanned_path(SPACE_UNKNOWN);
     }
   }
@@ -1913,15 +1934,6 @@ void note_opened(space_id_t space_id, const std::string &path) {
 void note_validation(size_t n_differing, size_t n_left) {
   s_is_clean =
       n_differing == 0 && n_left == 0 && s_is_validating && !s_is_elsewhere;
-
-  /* All files of the dictionary are there, so that these were dropped: the next
-  map need not say that it has lost them. */
-  for (const auto space_id : s_gone) {
-    if (s_is_clean) {
-      s_dropped.end(space_id);
-    }
-  }
-  s_gone = {};
 
   if (!s_waiting.empty()) {
     ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
@@ -2373,12 +2385,15 @@ class Tested_times {
     }
 
     const auto dev = id.dev;
-    const auto times = test_times(path);
+    const bool is_known_coarse = is_coarse(id);
+    const auto times = s_journal.test_times(path);
 
     if (times == Times::UNKNOWN || !dir_identity(path, id) || id.dev != dev) {
       return false;
     }
-    if (times == Times::NOT_KEPT) {
+    /* One with whole seconds is too slow for the test, and is not trusted
+    anyway. */
+    if (times == Times::NOT_KEPT && !is_known_coarse) {
       ib::info(ER_IB_MSG_383)
           << "Tablespace map: '" << path << "' does not get another time when"
           << " files are made in it; each start lists the directories of its"
@@ -2811,8 +2826,9 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
     }
   }
 
-  if (!are_times_kept) {
+  if (!are_times_kept && dir.is_trusted) {
     dir.is_trusted = false;
+    note_obstacle(phys, "may not get another time when files are made in it");
   }
   dir.n_files = m_builder.n_files() - dir.first_file;
   m_summary.dirs.push_back(std::move(dir));

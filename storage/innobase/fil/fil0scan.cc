@@ -49,6 +49,7 @@ So each kind of file comes out as with threads. */
 #include "fil0ring.h"
 #include "os0file.h"
 #include "scope_guard.h"
+#include "sql/mysqld.h"
 #include "srv0srv.h"
 
 namespace tablespace_scan {
@@ -369,6 +370,10 @@ std::optional<os_file_type_t> known_type(const std::string &path) {
 
 bool is_known_directory(const std::string &path) {
   return known_type(path) == OS_FILE_TYPE_DIR;
+}
+
+bool is_real_path(const std::string &path) {
+  return !lower_case_file_system && is_known_directory(path);
 }
 
 size_t n_rings(size_t n_files, size_t n_threads) {

@@ -202,6 +202,12 @@ class Journal {
   @return false if the journal does not cover it */
   bool end_change(const Change &change);
 
+  /** The same as the function of that name, while nothing else sets times of
+  directories.
+  @param[in]  path  path of a directory
+  @return what was found */
+  [[nodiscard]] Times test_times(const std::string &path);
+
   /** A map is being made from now on: what is changed meanwhile is remembered.
    */
   void begin_map();

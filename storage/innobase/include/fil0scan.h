@@ -122,6 +122,12 @@ its directory says that; otherwise nothing */
 @param[in]  path  the same */
 [[nodiscard]] bool is_known_directory(const std::string &path);
 
+/** @return true if it is also the path that Fil_path::get_real_path() would
+make of it, if walk() was given such a path; not where that turns letters into
+lower case
+@param[in]  path  the same */
+[[nodiscard]] bool is_real_path(const std::string &path);
+
 /** Lives as long as the check of the files: meanwhile their headers are read
 by io_uring if innodb_tablespace_check_io says so and the system has it. */
 class Ring_check {
