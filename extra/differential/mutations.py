@@ -130,7 +130,9 @@ def own_import(state: State, _path: Path, _other: Path) -> list[Path]:
 def own_ddl(state: State, _path: Path, _other: Path) -> list[Path]:
     """Let the server with the map do DDL and be killed at once, so that only the journal has what has changed."""
     before = set(state.files())
-    state.run("on", state.random.choice([3, 6]), False, state.draw_end(["kill", "kill", "ddl", "stop"]))
+    # Without a new table nothing might be needed of the journal.
+    text = state.statements.creates(state.random.randrange(1, 4))
+    state.run("on", state.random.choice([0, 3, 6]), False, state.draw_end(["kill", "kill", "ddl", "stop"]), text)
     return sorted(before ^ set(state.files()))
 
 
