@@ -6,9 +6,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torture import pages
@@ -107,14 +108,27 @@ def restored(log: str, data: Path, before: Pages) -> set[Key]:
     return {key for key in found if key in before and not before[key].lsn}
 
 
-def compare(one: Pages, other: Pages, ends: Ends, unlogged: Iterable[Key] = ()) -> Comparison:
+def unchanged(found: Pages, before: Pages, ends: Ends) -> Pages:
+    """Pages as a crash has left them, of which the stock server has changed the LSN alone, and that after its recovery."""
+    return {
+        key: before[key]
+        for key, page in found.items()
+        if page.lsn > ends.start and page.content is not None and key in before and before[key].content == page.content
+    }
+
+
+def compare(
+    one: Pages, other: Pages, ends: Ends, unlogged: Iterable[Key] = (), same: Mapping[Key, Page] = MappingProxyType({})
+) -> Comparison:
     """Which pages of the stock server's recovery, and of another, differ.
 
     Those in `unlogged` may: an index build logs no rows, and if pages of one that has not ended are in the doublewrite
     buffer alone, the first of several starts may overwrite them there.
     What servers change themselves they change in their own tablespaces, where what is behind the end of the redo is left
     out. In others each page is compared; where a server goes on with a DDL statement after the recovery it makes the
-    same content, but not at the same LSN.
+    same content, but not at the same LSN. One that a rollback has held as if to change it gets an LSN of that time, which
+    is not logged: a server that was killed then, and another that goes on, may leave it as it was. Such pages are in
+    `same`, as they were.
     """
     different: list[str] = []
     left_out: Counter[str] = Counter()
@@ -127,7 +141,7 @@ def compare(one: Pages, other: Pages, ends: Ends, unlogged: Iterable[Key] = ()) 
             different.append(f"{key[0]}:{key[1]} is {'missing' if right is None else 'too many'}")
         elif left != right and key in unlogged:
             left_out[UNLOGGED] += 1
-        elif left != right:
+        elif left != right and same.get(key) != right:
             is_later = left.lsn > ends.start and right.lsn > ends.redo
             if is_later and None in (left.content, right.content):
                 left_out[ENCRYPTED] += 1

@@ -58,6 +58,21 @@ def test_what_was_in_the_doublewrite_buffer_alone_is_left_out(unlogged: Any, dif
     assert recovered.compare(one, {}, ENDS, unlogged).different
 
 
+def test_a_page_whose_lsn_alone_was_changed_may_be_as_it_was() -> None:
+    key = ("c0/w.ibd", 3)
+    before, found = {key: recovered.Page(500, b"x", b"c")}, {key: recovered.Page(3001, b"y", b"c")}
+    same = recovered.unchanged(found, before, ENDS)
+    assert same == before
+    assert not recovered.compare(found, before, ENDS, (), same).different
+    assert recovered.compare(found, before, ENDS).different
+    for other in ({key: recovered.Page(501, b"z", b"c")}, {key: recovered.Page(500, b"z", b"d")}, {}):
+        assert recovered.compare(found, other, ENDS, (), same).different
+    # Redo has changed it, or may have.
+    for page in ((3000, b"y", b"c"), (3001, b"y", b"d"), (3001, b"y", None)):
+        assert not recovered.unchanged({key: recovered.Page(*page)}, before, ENDS)
+    assert not recovered.unchanged(found, {}, ENDS)
+
+
 def test_pages_of_the_doublewrite_buffer(tmp_path: Path) -> None:
     (tmp_path / "c0").mkdir()
     for name, space in (("ibdata1", 0), ("c0/w.ibd", 28)):
