@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from redstart_cli.console import RedstartError, say
-from torture import redo, stack
+from torture import preload, redo, stack
 from torture.life import Rig
 from torture.oracle import Verdict, read_journal
 from torture.power import check_place
@@ -29,6 +29,8 @@ def show_again(rig: Rig, folder: Path) -> bool:
     histories = read_journal(folder / "journal")
     home = rig.work / "again"
     home.mkdir()
+    if "LD_PRELOAD" in case["place"]["environment"]:
+        preload.library(rig.work)
     # Its port may be taken.
     options = [*case["place"]["options"], "--skip-networking"]
     place = Place(home / "data", home / "error.log", options, case["place"]["environment"])

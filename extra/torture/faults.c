@@ -10,6 +10,8 @@
    count - 1 that follow it, with the number of an error; error 0 is a read or write of half the bytes. When the first
    one fails, the file that TORTURE_FIRED names is made. If TORTURE_ARM names a file, calls count only once it exists.
 
+   TORTURE_SLOW is kind,offset,msec: a positional read of such a file, at that offset or behind it, takes so much longer.
+
    Calls: open read readv write sync allocate truncate rename unlink ring-setup ring-wait; read stands for readv, too.
    Kinds: redo binlog note data undo map temp other any; note is that on the binary log, data stands for undo, too. Files in a directory torture-... are
    temporary ones. */
@@ -28,6 +30,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
@@ -37,6 +40,9 @@ static struct {
   int error;
   const char *fired, *arm;
   int has_fault, lies;
+  char slow_kind[16];
+  long slow_from;
+  int slow_msec;
 } s_plan;
 
 static atomic_long s_calls;
@@ -46,6 +52,11 @@ __attribute__((constructor)) static void read_plan(void) {
   s_plan.lies = getenv("TORTURE_LIE") != NULL;
   s_plan.fired = getenv("TORTURE_FIRED");
   s_plan.arm = getenv("TORTURE_ARM");
+  const char *slow = getenv("TORTURE_SLOW");
+  if (slow != NULL && sscanf(slow, "%15[^,],%ld,%d", s_plan.slow_kind, &s_plan.slow_from, &s_plan.slow_msec) != 3) {
+    fprintf(stderr, "TORTURE_SLOW: %s\n", slow);
+    abort();
+  }
   const char *fault = getenv("TORTURE_FAULT");
   if (fault == NULL) return;
   if (sscanf(fault, "%15[^,],%15[^,],%ld,%ld,%d", s_plan.call, s_plan.kind, &s_plan.nth, &s_plan.count,
@@ -173,6 +184,12 @@ int fdatasync(int fd) {
   return fails_fd("sync", fd) ? -1 : real(fd);
 }
 
+static void slow_down(int fd, off_t at) {
+  if (s_plan.slow_msec == 0 || at < s_plan.slow_from || !is_a(kind_of(fd), s_plan.slow_kind)) return;
+  const struct timespec time = {s_plan.slow_msec / 1000, s_plan.slow_msec % 1000 * 1000000L};
+  nanosleep(&time, NULL);
+}
+
 /* Half of the bytes if the plan says so; -1 with errno otherwise. */
 #define TRANSFER(name, call, arguments, whole, half)          \
   ssize_t name arguments {                                    \
@@ -184,12 +201,19 @@ int fdatasync(int fd) {
 
 TRANSFER(read, "read", (int fd, void *to, size_t bytes), (fd, to, bytes), (fd, to, bytes / 2))
 TRANSFER(write, "write", (int fd, const void *from, size_t bytes), (fd, from, bytes), (fd, from, bytes / 2))
-TRANSFER(pread64, "read", (int fd, void *to, size_t bytes, off_t at), (fd, to, bytes, at), (fd, to, bytes / 2, at))
 TRANSFER(pwrite64, "write", (int fd, const void *from, size_t bytes, off_t at), (fd, from, bytes, at),
          (fd, from, bytes / 2, at))
 
+ssize_t pread64(int fd, void *to, size_t bytes, off_t at) {
+  REAL(pread64);
+  slow_down(fd, at);
+  if (!fails_fd("read", fd)) return real(fd, to, bytes, at);
+  return s_plan.error != 0 || bytes < 2 ? -1 : real(fd, to, bytes / 2, at);
+}
+
 ssize_t preadv64(int fd, const struct iovec *to, int count, off_t at) {
   REAL(preadv64);
+  slow_down(fd, at);
   if (!fails_fd("readv", fd)) return real(fd, to, count, at);
   if (s_plan.error != 0 || count < 2) return -1;
   return real(fd, to, count / 2, at);

@@ -8,11 +8,11 @@ import shutil
 import time
 
 from differential.server import Binary
-from torture import load
+from torture import load, preload
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening
 from torture.oracle import NEVER, Verdict
 from torture.replica import Replica, free_port, source_options
-from torture.server import Place, Server, random_options
+from torture.server import UNDO_SCAN_ON, Place, Server, random_options
 
 # Crashes of one data directory; then it is stopped cleanly, its pages are checked and another is begun.
 CYCLES = 10
@@ -22,6 +22,11 @@ REPLICA_EACH = 3
 KILLED_RECOVERIES = (0, 0, 0, 1, 1, 2, 3, 5)
 # A first guess at how long a start and a shutdown take; then it is what the last one took.
 START_SEC = 2.0
+# With innodb_recovery_undo_scan=BACKGROUND some servers read undo logs slowly, and a recovery may be killed that much later,
+# when it has opened and they are not read.
+SLOW_SHARE = 0.5
+SLOW_MSEC = (5, 20, 50)
+LATER = 1.4
 
 
 class KillLife:
@@ -41,8 +46,12 @@ class KillLife:
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
         self._page_kib = page_kib = rig.draw_page(self._r)
+        environment = rig.environment
         shutil.copytree(rig.base(page_kib), self._home / "data")
         options = [*random_options(self._r, rig.has_keyring, page_kib), *rig.extra]
+        if UNDO_SCAN_ON in options and not rig.is_canary and self._r.random() < SLOW_SHARE:
+            environment = preload.slow_undo(rig.work, page_kib * 1024, self._r.choice(SLOW_MSEC))
+        self._later = LATER if UNDO_SCAN_ON in options else 1
         self._server: Server | None = None  # the last one
         self._replica: Replica | None = None
         if (rig.counts.kill_lives - rig.first_replica) % REPLICA_EACH == 0 and not rig.is_canary:
@@ -50,7 +59,7 @@ class KillLife:
             options += source_options(port)
             self._replica = Replica(rig, self._r, port, page_kib)
         rig.counts.kill_lives += 1
-        self.place = Place(self._home / "data", self._home / "error.log", options, rig.environment, "kill")
+        self.place = Place(self._home / "data", self._home / "error.log", options, environment, "kill")
 
     def run(self, end: float, cycles: int = CYCLES) -> bool:
         """Go through crashes until a failure or until `end`; True if nothing was found."""
@@ -144,7 +153,7 @@ class KillLife:
         for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
             binary = self._rig.binary(r)
             server = self._begin(binary)
-            time.sleep(r.uniform(0, self._start_sec))
+            time.sleep(r.uniform(0, self._later * self._start_sec))
             self._trace.append(f"kill recovery of {binary.name}")
             if server.has_died:
                 self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")

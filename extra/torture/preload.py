@@ -7,6 +7,8 @@ from pathlib import Path
 
 from bench import tools
 
+# The header pages of the 128 rollback segments of an undo tablespace are before this one.
+_UNDO_LOG_PAGE = 140
 _SOURCE = Path(__file__).resolve().parent / "faults.c"
 
 
@@ -29,6 +31,11 @@ def dropping(work: Path, kinds: str) -> dict[str, str]:
 def lying(work: Path) -> dict[str, str]:
     """Environment of a server whose flushes of binary logs leave holes on the disk."""
     return {"LD_PRELOAD": str(library(work)), "TORTURE_LIE": "1"}
+
+
+def slow_undo(work: Path, page_bytes: int, msec: int) -> dict[str, str]:
+    """Environment of a server in which a read of an undo log takes longer, but not one of what lists them."""
+    return {"LD_PRELOAD": str(library(work)), "TORTURE_SLOW": f"undo,{_UNDO_LOG_PAGE * page_bytes},{msec}"}
 
 
 def failing(work: Path, fault: object, fired: Path, arm: Path | None = None) -> dict[str, str]:

@@ -104,3 +104,20 @@ def test_a_flush_that_lies_leaves_the_file_as_it_is(library: Path, tmp_path: Pat
     command = [sys.executable, "-c", program, str(path)]
     assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "100000\n" * 4
     assert path.read_bytes() == b"x" * 100000
+
+
+def test_reads_of_undo_logs_are_slow(library: Path, tmp_path: Path) -> None:
+    program = """
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+os.ftruncate(fd, 4096 * 200)
+for number in (139, 140):
+    begin = time.monotonic()
+    os.pread(fd, 4096, 4096 * number)
+    print(int(time.monotonic() - begin >= 0.2))
+"""
+    environment = {**os.environ, **preload.slow_undo(tmp_path, 4096, 200)}
+    for name, slow in (("undo_001", "0 1"), ("u.ibu", "0 1"), ("t.ibd", "0 0")):
+        command = [sys.executable, "-c", program, str(tmp_path / name)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == slow.split()
