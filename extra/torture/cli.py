@@ -153,10 +153,10 @@ def main(
             found = _run(rig, seed, able, minutes, wants_canaries)
         except BenchError as problem:
             raise RedstartError(f"seed {seed}: {problem}") from problem
-        report = _report(rig.counts, seed, found)
+        report = _report(rig.counts, seed, found) | {"all_on": all_on}
         if json_file is not None:
             json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        say(f"{_summary(rig.counts)}; subject {subject}, seed {seed}, {duration(time.monotonic() - begin)}")
+        say(f"{_summary(rig.counts)}; subject {subject}{', all on' * all_on}, seed {seed}, {duration(time.monotonic() - begin)}")
         say(_details(rig.counts))
         problems = judge(rig, able, found, wants_canaries)
         if subject == "ours" and not allow_missing:
@@ -226,7 +226,8 @@ def _able(kinds: tuple[str, ...]) -> list[str]:
 def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: bool) -> dict[str, bool]:
     """Canaries, then lives of each kind in turns until the time is up; at least one of each kind."""
     found: dict[str, bool] = {}
-    say(f"torture: {', '.join(kinds)}; subject {rig.subject}; seed {seed}; data in {rig.work}")
+    everything = "; everything on" if rig.extra else ""
+    say(f"torture: {', '.join(kinds)}; subject {rig.subject}{everything}; seed {seed}; data in {rig.work}")
     rig.other_page_kib = random.Random(seed).choice(OTHER_PAGES_KIB)
     rig.first_replica = seed % REPLICA_EACH
     if wants_canaries:
