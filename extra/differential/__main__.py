@@ -144,8 +144,9 @@ class Settings:
             logs.append(run_on_base(binary, self.client, self.bases[0], tried, ["--lower-case-table-names=0"]))
             shutil.rmtree(tried)
         check_mark("times", Canary(("directory",), ()), mark)
+        n_trusted = trusted_in_base(logs[0])
         check_times_are_tested(logs[0], logs[1])
-        return trusted_in_base(logs[0])
+        return n_trusted
 
     def plain(self, workdir: Path, lower_case: int = 0) -> Setting:
         """A state without encrypted tablespaces."""

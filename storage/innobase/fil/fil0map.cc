@@ -1191,7 +1191,13 @@ void forget_dropped(const std::vector<const dd::Tablespace *> &tablespaces) {
   std::unordered_set<space_id_t> known;
 
   for (const auto *space : tablespaces) {
-    known.insert(id_of(space));
+    space_id_t space_id;
+
+    /* The number of an undo tablespace is no ID. */
+    if (!space->se_private_data().get(dd_space_key_strings[DD_SPACE_ID],
+                                      &space_id)) {
+      known.insert(space_id);
+    }
   }
   (void)s_image->reader.read_ids([&](space_id_t space_id) {
     if (known.count(space_id) == 0 && fil_scanned_path(space_id).empty()) {
@@ -2373,14 +2379,14 @@ constexpr uint32_t MAX_DEPTH = 64;
 made or removed in them; no other directory is trusted. */
 class Tested_times {
  public:
-  /** @return true if that of a directory does; if it has to be tried, the
+  /** @return whether that of a directory does; if it has to be tried, the
   directory gets another identity
   @param[in]      path  its path
   @param[in,out]  id    its identity */
-  bool are_kept(const std::string &path, Dir_identity &id) {
-    const auto it = m_are_kept.find(id.dev);
+  Times of(const std::string &path, Dir_identity &id) {
+    const auto it = m_times.find(id.dev);
 
-    if (it != m_are_kept.end()) {
+    if (it != m_times.end()) {
       return it->second;
     }
 
@@ -2389,7 +2395,7 @@ class Tested_times {
     const auto times = s_journal.test_times(path);
 
     if (times == Times::UNKNOWN || !dir_identity(path, id) || id.dev != dev) {
-      return false;
+      return Times::UNKNOWN;
     }
     /* One with whole seconds is too slow for the test, and is not trusted
     anyway. */
@@ -2399,13 +2405,13 @@ class Tested_times {
           << " files are made in it; each start lists the directories of its"
           << " file system";
     }
-    m_are_kept[dev] = times == Times::KEPT;
-    return times == Times::KEPT;
+    m_times[dev] = times;
+    return times;
   }
 
  private:
   /** By the identity of the file system. */
-  std::unordered_map<uint64_t, bool> m_are_kept;
+  std::unordered_map<uint64_t, Times> m_times;
 };
 
 /** Used by the thread that writes maps alone. */
@@ -2775,7 +2781,7 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
   if (depth > MAX_DEPTH || is_stopped() || !dir_identity(phys, dir.identity)) {
     return false;
   }
-  const bool are_times_kept = s_tested_times.are_kept(phys, dir.identity);
+  const auto times = s_tested_times.of(phys, dir.identity);
   /* A link may lead back up. */
   for (auto above = parent, d = depth; d > 0; --d) {
     const auto &other = m_summary.dirs[above];
@@ -2826,9 +2832,11 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
     }
   }
 
-  if (!are_times_kept && dir.is_trusted) {
+  if (times != Times::KEPT && dir.is_trusted) {
     dir.is_trusted = false;
-    note_obstacle(phys, "may not get another time when files are made in it");
+    if (times == Times::UNKNOWN) {
+      note_obstacle(phys, "may not get another time when files are made in it");
+    }
   }
   dir.n_files = m_builder.n_files() - dir.first_file;
   m_summary.dirs.push_back(std::move(dir));

@@ -65,7 +65,7 @@ namespace tablespace_map {
 
 namespace {
 
-constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 6};
+constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 7};
 
 /** Least bytes of things in the summary, so that a number of them that cannot
 be is seen before memory is taken. */
