@@ -33,8 +33,8 @@ SIBLINGS = {
 # For each ENUM a value that is not its default; a new ENUM without one fails.
 OTHER_NAMES = {
     "innodb_tablespace_check_io": "THREADS",
-    "innodb_redo_recovery": "PARALLEL",
-    "innodb_recovery_flush": "BACKGROUND",
+    "innodb_redo_recovery": "STOCK",
+    "innodb_recovery_flush": "WAIT",
     "innodb_recovery_undo_scan": "BACKGROUND",
 }
 # A manifest of keyring components that a test run of the build tree has left beside the server.

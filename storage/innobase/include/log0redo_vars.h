@@ -20,9 +20,9 @@ defines what the arrays there list. */
 static MYSQL_SYSVAR_ENUM(
     redo_recovery, redo_recovery::g_way,
     PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-    "How redo is read and parsed in crash recovery: STOCK, as MySQL does; or "
-    "PARALLEL, read ahead, and with the objects of indexes kept.",
-    nullptr, nullptr, static_cast<ulong>(redo_recovery::Way::STOCK),
+    "How redo is read and applied in crash recovery: STOCK, as MySQL does; or "
+    "PARALLEL, read ahead, parsed faster, and applied by runs of pages.",
+    nullptr, nullptr, static_cast<ulong>(redo_recovery::Way::PARALLEL),
     &redo_recovery::g_way_typelib);
 
 static MYSQL_SYSVAR_ENUM(
@@ -30,7 +30,7 @@ static MYSQL_SYSVAR_ENUM(
     PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
     "What the start after a crash does with pages that redo has changed: WAIT "
     "until all are written, as MySQL does; or write them in the BACKGROUND.",
-    nullptr, nullptr, static_cast<ulong>(recovery_flush::Way::WAIT),
+    nullptr, nullptr, static_cast<ulong>(recovery_flush::Way::BACKGROUND),
     &recovery_flush::g_way_typelib);
 
 /** Elements of innobase_system_variables. */

@@ -292,9 +292,10 @@ sub log_lines {
     next unless $line =~ s/^\S+Z \d+ // && $line =~ /\[InnoDB\]|\[ERROR\]/;
     # The number of threads and their progress.
     next if $line =~ /threads to scan|Thread# |Checked \d+/;
-    # Times, the machine, what happens in the background.
+    # Times, the machine, what happens in the background, how redo was divided.
     next if $line =~ /Time taken|took \d+ms|NUMA|priority|purge|Start-up/;
-    next if $line =~ /Rollback of trx with id \d+(?: completed|: read)/;
+    next if $line =~ /Rollback of trx with id \d+(?: completed|: read)|Redo recovery: /;
+    next if $line =~ /Applying a batch of \d+ redo log records/;
 
     $line =~ s/\Q$home\E/HOME/g;
     $line =~ s/failure: .*/failure/;
