@@ -12,6 +12,7 @@ log/log0flush.cc has the design. */
 #ifndef log0flush_h
 #define log0flush_h
 
+#include "log0types.h"
 #include "typelib.h"
 #include "univ.i"
 
@@ -46,6 +47,10 @@ class Last_batch {
   Last_batch(const Last_batch &) = delete;
   Last_batch &operator=(const Last_batch &) = delete;
 };
+
+/** Redo of a mini-transaction of several records was parsed.
+@param[in]  n_bytes  how much it is */
+void note_group(lsn_t n_bytes);
 
 /** Redo of a batch was applied. Leave its pages in the buffer pool, for the
 next batch or, if it is the last one, for the page cleaners, if nothing speaks

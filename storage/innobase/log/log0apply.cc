@@ -69,6 +69,7 @@ again. */
 #include "ibuf0ibuf.h"
 #include "log0pack.h"
 #include "log0redo.h"
+#include "mysql/components/library_mysys/my_system.h"
 #include "mysql/status_var.h"
 #include "os0enc.h"
 #include "os0file.h"
@@ -423,7 +424,7 @@ void Batch::submit_run() {
 
 void Batch::submit(Run &&run) {
   if (m_threads.empty()) {
-    const size_t n_cores = std::thread::hardware_concurrency();
+    const size_t n_cores = my_num_vcpus();
 
     try {
       while (m_threads.size() <

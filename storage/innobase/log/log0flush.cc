@@ -40,7 +40,12 @@ recovery; if changed pages are tracked for a backup; if an undo tablespace was
 being truncated: its file is going to be deleted, and its old pages must not be
 in the buffer pool; or if the change buffer is not empty: a page gets the
 changes that wait there when it is read, but not in recovery, so it has to be
-read again. The same if a page that a start needs in its file cannot be written.
+read again. The same if a page that a start needs in its file cannot be written;
+and if a mini-transaction has more redo than flush lists may be out of order. A
+page that redo has changed says where the record of its oldest change begins,
+not the mini-transaction. A checkpoint stays as far behind the oldest change as
+flush lists may be out of order, so that it is not inside any smaller one:
+recovery would begin behind it, and know nothing of its other records.
 
 Until recovery ends no checkpoint is written, as before. */
 
@@ -105,6 +110,9 @@ bool is_change_buffer_empty() {
   return is_empty;
 }
 
+/** Redo of the largest mini-transaction that was parsed, in bytes. */
+lsn_t s_largest_group{0};
+
 /** @return why the pages of the last batch may not stay in the buffer pool;
 nullptr if they may */
 const char *why_not() {
@@ -120,6 +128,11 @@ const char *why_not() {
     if (undo::is_active_truncate_log_present(number)) {
       return "an undo tablespace was being truncated";
     }
+  }
+
+  if (s_largest_group > buf_flush_list_added->order_lag()) {
+    return "a mini-transaction has more redo than flush lists may be out of "
+           "order";
   }
 
   return is_change_buffer_empty() ? nullptr : "the change buffer is not empty";
@@ -287,6 +300,10 @@ Last_batch::~Last_batch() {
   if (s_state == State::LAST_BATCH) {
     s_state = State::BATCHES;
   }
+}
+
+void note_group(lsn_t n_bytes) {
+  s_largest_group = std::max(s_largest_group, n_bytes);
 }
 
 bool leave_pages(const redo_recovery::Batch &batch) {

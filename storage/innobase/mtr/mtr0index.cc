@@ -50,6 +50,9 @@ namespace {
 ten fields takes some 3 KiB. */
 constexpr size_t N_SLOTS = 128;
 
+/** Memory of the objects of a thread. Before there is more, all are freed. */
+constexpr size_t MAX_BYTES = 1024 * 1024;
+
 /** Find out by how many bytes a description is looked for.
 @param[in]  ptr      start of the description
 @param[in]  end_ptr  end of the log buffer
@@ -132,9 +135,23 @@ class Table {
            dict_index_t *index) {
     auto &slot = get_slot(ptr, n_key_bytes);
 
+    const auto n_index_bytes =
+        mem_heap_get_size(index->heap) + mem_heap_get_size(index->table->heap);
+
+    m_n_bytes -= slot.n_index_bytes;
     slot.clear();
+
+    if (m_n_bytes + n_index_bytes > MAX_BYTES) {
+      for (auto &other : m_slots) {
+        other.clear();
+      }
+      m_n_bytes = 0;
+    }
+
     slot.bytes.assign(ptr, ptr + n_bytes);
     slot.index = index;
+    slot.n_index_bytes = n_index_bytes;
+    m_n_bytes += n_index_bytes;
     ++m_n_made;
     m_last = index;
   }
@@ -155,6 +172,8 @@ class Table {
     ut::vector<byte> bytes;
     /** Its object. */
     dict_index_t *index{nullptr};
+    /** Memory that this takes. */
+    size_t n_index_bytes{0};
 
     /** Free what is there. */
     void clear() {
@@ -163,6 +182,7 @@ class Table {
         index = nullptr;
       }
       bytes.clear();
+      n_index_bytes = 0;
     }
   };
 
@@ -173,6 +193,8 @@ class Table {
 
   /** All descriptions. */
   std::array<Slot, N_SLOTS> m_slots;
+  /** Memory of all objects. */
+  size_t m_n_bytes{0};
   /** Object that was found or added last. */
   dict_index_t *m_last{nullptr};
   /** Objects that were made. */
@@ -193,6 +215,7 @@ class Tables {
 
   /** End, and free all objects. */
   void end() {
+    std::lock_guard<std::mutex> guard(m_mutex);
     m_is_on = false;
     m_free.clear();
     m_tables.clear();

@@ -126,6 +126,30 @@ TEST_F(mtr0index, nothing_is_kept_by_one_that_is_off) {
   EXPECT_EQ(nullptr, parse(describe_clustered(4)).index);
 }
 
+TEST_F(mtr0index, objects_take_no_more_than_a_mebibyte) {
+  const mtr_index::Keeper keeper{true};
+  constexpr size_t N_FIELDS = 900, N_DESCRIPTIONS = 60;
+  size_t n_bytes = 0;
+
+  for (size_t i = 0; i < N_DESCRIPTIONS; ++i) {
+    const std::vector<int> lengths(N_FIELDS + i, 0x8004);
+    const auto parsed = parse(describe(lengths, lengths.size()));
+
+    ASSERT_NE(nullptr, parsed.index);
+    EXPECT_EQ(lengths.size(), parsed.index->n_fields);
+    n_bytes += mem_heap_get_size(parsed.index->heap);
+    /* It stays until there is too much. */
+    EXPECT_EQ(parsed.index, parse(describe(lengths, lengths.size())).index);
+  }
+  ASSERT_GT(n_bytes, 1024U * 1024);
+  EXPECT_EQ(N_DESCRIPTIONS, mtr_index::Keeper::n_made());
+
+  /* The first one is not there any more. */
+  const std::vector<int> lengths(N_FIELDS, 0x8004);
+  EXPECT_NE(nullptr, parse(describe(lengths, lengths.size())).index);
+  EXPECT_EQ(N_DESCRIPTIONS + 1, mtr_index::Keeper::n_made());
+}
+
 TEST_F(mtr0index, equal_descriptions_have_one_object) {
   const mtr_index::Keeper keeper{true};
   const auto first = parse(describe_clustered(4), 3);
