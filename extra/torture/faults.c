@@ -10,7 +10,7 @@
    count - 1 that follow it, with the number of an error; error 0 is a read or write of half the bytes. When the first
    one fails, the file that TORTURE_FIRED names is made. If TORTURE_ARM names a file, calls count only once it exists.
 
-   TORTURE_SLOW is kind,offset,msec: a positional read of such a file, at that offset or behind it, takes so much longer.
+   TORTURE_SLOW is kind,thread,msec: a positional read of such a file by threads of that name takes so much longer.
 
    Calls: open read readv write sync allocate truncate rename unlink ring-setup ring-wait; read stands for readv, too.
    Kinds: redo binlog note data undo map temp other any; note is that on the binary log, data stands for undo, too. Files in a directory torture-... are
@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -41,7 +42,7 @@ static struct {
   const char *fired, *arm;
   int has_fault, lies;
   char slow_kind[16];
-  long slow_from;
+  char slow_thread[16];
   int slow_msec;
 } s_plan;
 
@@ -53,7 +54,7 @@ __attribute__((constructor)) static void read_plan(void) {
   s_plan.fired = getenv("TORTURE_FIRED");
   s_plan.arm = getenv("TORTURE_ARM");
   const char *slow = getenv("TORTURE_SLOW");
-  if (slow != NULL && sscanf(slow, "%15[^,],%ld,%d", s_plan.slow_kind, &s_plan.slow_from, &s_plan.slow_msec) != 3) {
+  if (slow != NULL && sscanf(slow, "%15[^,],%15[^,],%d", s_plan.slow_kind, s_plan.slow_thread, &s_plan.slow_msec) != 3) {
     fprintf(stderr, "TORTURE_SLOW: %s\n", slow);
     abort();
   }
@@ -184,8 +185,11 @@ int fdatasync(int fd) {
   return fails_fd("sync", fd) ? -1 : real(fd);
 }
 
-static void slow_down(int fd, off_t at) {
-  if (s_plan.slow_msec == 0 || at < s_plan.slow_from || !is_a(kind_of(fd), s_plan.slow_kind)) return;
+static void slow_down(int fd) {
+  char name[16];
+  if (s_plan.slow_msec == 0 || prctl(PR_GET_NAME, name) != 0 || strcmp(name, s_plan.slow_thread) != 0 ||
+      !is_a(kind_of(fd), s_plan.slow_kind))
+    return;
   const struct timespec time = {s_plan.slow_msec / 1000, s_plan.slow_msec % 1000 * 1000000L};
   nanosleep(&time, NULL);
 }
@@ -206,14 +210,14 @@ TRANSFER(pwrite64, "write", (int fd, const void *from, size_t bytes, off_t at), 
 
 ssize_t pread64(int fd, void *to, size_t bytes, off_t at) {
   REAL(pread64);
-  slow_down(fd, at);
+  slow_down(fd);
   if (!fails_fd("read", fd)) return real(fd, to, bytes, at);
   return s_plan.error != 0 || bytes < 2 ? -1 : real(fd, to, bytes / 2, at);
 }
 
 ssize_t preadv64(int fd, const struct iovec *to, int count, off_t at) {
   REAL(preadv64);
-  slow_down(fd, at);
+  slow_down(fd);
   if (!fails_fd("readv", fd)) return real(fd, to, count, at);
   if (s_plan.error != 0 || count < 2) return -1;
   return real(fd, to, count / 2, at);

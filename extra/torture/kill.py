@@ -22,10 +22,10 @@ REPLICA_EACH = 3
 KILLED_RECOVERIES = (0, 0, 0, 1, 1, 2, 3, 5)
 # A first guess at how long a start and a shutdown take; then it is what the last one took.
 START_SEC = 2.0
-# With innodb_recovery_undo_scan=BACKGROUND some servers read undo logs slowly, and a recovery may be killed that much later,
-# when it has opened and they are not read.
+# With innodb_recovery_undo_scan=BACKGROUND the thread of some servers reads undo logs slowly, and a recovery may be killed
+# that much later, when it has opened and they are not read.
 SLOW_SHARE = 0.5
-SLOW_MSEC = (5, 20, 50)
+SLOW_MSEC = (20, 100, 300)
 LATER = 1.4
 
 
@@ -50,7 +50,7 @@ class KillLife:
         shutil.copytree(rig.base(page_kib), self._home / "data")
         options = [*random_options(self._r, rig.has_keyring, page_kib), *rig.extra]
         if UNDO_SCAN_ON in options and not rig.is_canary and self._r.random() < SLOW_SHARE:
-            environment = preload.slow_undo(rig.work, page_kib * 1024, self._r.choice(SLOW_MSEC))
+            environment = preload.slow_undo(rig.work, self._r.choice(SLOW_MSEC))
         self._later = LATER if UNDO_SCAN_ON in options else 1
         self._server: Server | None = None  # the last one
         self._replica: Replica | None = None

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from bench import tools
 
-# The header pages of the 128 rollback segments of an undo tablespace are before this one.
-_UNDO_LOG_PAGE = 140
+ROLLBACK_THREAD = "ib_tx_recov"
 _SOURCE = Path(__file__).resolve().parent / "faults.c"
 
 
@@ -33,9 +32,9 @@ def lying(work: Path) -> dict[str, str]:
     return {"LD_PRELOAD": str(library(work)), "TORTURE_LIE": "1"}
 
 
-def slow_undo(work: Path, page_bytes: int, msec: int) -> dict[str, str]:
-    """Environment of a server in which a read of an undo log takes longer, but not one of what lists them."""
-    return {"LD_PRELOAD": str(library(work)), "TORTURE_SLOW": f"undo,{_UNDO_LOG_PAGE * page_bytes},{msec}"}
+def slow_undo(work: Path, msec: int) -> dict[str, str]:
+    """Environment of a server in which a read of an undo log takes longer for the thread that rolls back after a crash."""
+    return {"LD_PRELOAD": str(library(work)), "TORTURE_SLOW": f"undo,{ROLLBACK_THREAD},{msec}"}
 
 
 def failing(work: Path, fault: object, fired: Path, arm: Path | None = None) -> dict[str, str]:
