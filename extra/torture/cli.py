@@ -28,7 +28,7 @@ from torture import canaries, recovered, redo, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
-from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_rollback, use_scan
+from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_rollback, use_scan, use_undo_scan
 from torture.power import PowerLife
 from torture.redo import RedoLife
 from torture.server import ALL_ON
@@ -258,6 +258,8 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
         use_scan(rig)
     if _crashes(rig.counts.rollback_starts) and not _crashes(rig.counts.rollback_used):
         use_rollback(rig)
+    if _crashes(rig.counts.undo_scan_starts) and not rig.counts.kills_in_undo_scan:
+        use_undo_scan(rig)
     return found
 
 
@@ -463,13 +465,15 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
         problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
-    # Those of use_scan() and use_rollback() count for their kinds alone: they show that it works, not that a crash has met it.
+    # Those of use_scan() and use_rollback() count for their kinds alone: they show that it works, not that a crash met it.
     starts = _crashes(counts.scan_starts)
     if starts and not _crashes(counts.scan_used) and not counts.scan_used["scan"]:
         problems.append(f"none of {starts} starts with binlog_startup_scan has left anything out")
     starts = _crashes(counts.rollback_starts)
     if starts and not _crashes(counts.rollback_used) and not counts.rollback_used["rollback"]:
         problems.append(f"none of {starts} starts with innodb_recovery_rollback_async has handed a transaction over")
+    if _crashes(counts.undo_scan_starts) and not counts.kills_in_undo_scan:
+        problems.append("no kill has met a server that reads undo logs in the background")
     for kind, (many, share) in SCAN_SHARES.items():
         starts, used = counts.scan_starts[kind], counts.scan_used[kind]
         if starts >= many and used < share * starts:

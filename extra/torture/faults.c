@@ -10,7 +10,7 @@
    count - 1 that follow it, with the number of an error; error 0 is a read or write of half the bytes. When the first
    one fails, the file that TORTURE_FIRED names is made. If TORTURE_ARM names a file, calls count only once it exists.
 
-   TORTURE_SLOW is kind,thread,msec: a positional read of such a file by threads of that name takes so much longer.
+   TORTURE_SLOW is kind,thread,msec: a positional read of such a file by threads whose names begin so takes so much longer.
 
    Calls: open read readv write sync allocate truncate rename unlink ring-setup ring-wait; read stands for readv, too.
    Kinds: redo binlog note data undo map temp other any; note is that on the binary log, data stands for undo, too. Files in a directory torture-... are
@@ -187,8 +187,8 @@ int fdatasync(int fd) {
 
 static void slow_down(int fd) {
   char name[16];
-  if (s_plan.slow_msec == 0 || prctl(PR_GET_NAME, name) != 0 || strcmp(name, s_plan.slow_thread) != 0 ||
-      !is_a(kind_of(fd), s_plan.slow_kind))
+  if (s_plan.slow_msec == 0 || prctl(PR_GET_NAME, name) != 0 ||
+      strncmp(name, s_plan.slow_thread, strlen(s_plan.slow_thread)) != 0 || !is_a(kind_of(fd), s_plan.slow_kind))
     return;
   const struct timespec time = {s_plan.slow_msec / 1000, s_plan.slow_msec % 1000 * 1000000L};
   nanosleep(&time, NULL);

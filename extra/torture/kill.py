@@ -12,7 +12,7 @@ from torture import load, preload
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening
 from torture.oracle import NEVER, Verdict
 from torture.replica import Replica, free_port, source_options
-from torture.server import UNDO_SCAN_ON, Place, Server, random_options
+from torture.server import UNDO_BY_PAGE, UNDO_SCAN_ON, Place, Server, random_options
 
 # Crashes of one data directory; then it is stopped cleanly, its pages are checked and another is begun.
 CYCLES = 10
@@ -50,6 +50,7 @@ class KillLife:
         shutil.copytree(rig.base(page_kib), self._home / "data")
         options = [*random_options(self._r, rig.has_keyring, page_kib), *rig.extra]
         if UNDO_SCAN_ON in options and not rig.is_canary and self._r.random() < SLOW_SHARE:
+            options += UNDO_BY_PAGE
             environment = preload.slow_undo(rig.work, self._r.choice(SLOW_MSEC))
         self._later = LATER if UNDO_SCAN_ON in options else 1
         self._server: Server | None = None  # the last one

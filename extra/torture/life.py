@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from bench import unlogged
 from bench.errors import BenchError
 from differential.server import Binary
 from redstart_cli.console import say
-from torture import load, pages, subjects
+from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
 from torture.server import (
+    FLUSH_OFF,
     FLUSH_ON,
     MAP_ON,
     POOL_LOAD_ON,
@@ -35,6 +36,7 @@ from torture.server import (
     ROLLBACK_ON,
     SCAN_ON,
     THREADS_ON,
+    UNDO_BY_PAGE,
     UNDO_SCAN_ON,
     Place,
     Server,
@@ -64,6 +66,14 @@ _CUT = (
     " SELECT REPEAT('c', 1000) FROM q"
 )
 CUT_SEC = 60.0
+OPEN_ROWS = 8000
+_OPEN = (
+    f"INSERT INTO opened.t (b) WITH RECURSIVE q (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM q WHERE n < {OPEN_ROWS})"
+    " SELECT 'o' FROM q"
+)
+# A read of undo takes so long, so that a server is met which reads it in the background; and how often it is killed then.
+OPEN_MSEC = 1500
+OPEN_KILLS = 2
 # Lives with pages of another size than 16 KiB.
 OTHER_PAGE_SHARE = 0.3
 OTHER_PAGES_KIB = (4, 8, 32, 64)
@@ -584,6 +594,53 @@ def use_rollback(rig: Rig) -> None:
             return _check_cut_off(server)
 
     _use(rig, "rollback", [ROLLBACK_ON], work)
+
+
+def leave_open(server: Server) -> None:
+    """Kill a server with a transaction that has changed each row of a table; all but this was committed."""
+    with load.connect(server.socket) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE opened")
+        cursor.execute("CREATE TABLE opened.t (a INT AUTO_INCREMENT PRIMARY KEY, b VARCHAR(9))")
+        cursor.execute("CREATE TABLE opened.other (a INT PRIMARY KEY)")
+        cursor.execute("SET cte_max_recursion_depth = 1000000")
+        cursor.execute(_OPEN)
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE opened.t SET b = 'changed'")
+        with load.connect(server.socket) as second, second.cursor() as other:
+            # Redo of the open transaction is flushed with it.
+            other.execute("INSERT INTO opened.other VALUES (1)")
+        server.kill()
+
+
+def _check_open(server: Server) -> Verdict:
+    """Whether DDL goes on when undo was read, and the rows are those before the transaction."""
+    with load.connect(server.socket) as connection, connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE opened.t COMMENT 'rolled back'")
+        verdict = check_binlog(cursor, server.place.data)
+        cursor.execute("SELECT COUNT(*), CAST(SUM(b = 'o') AS SIGNED) FROM opened.t")
+        rows, right = cursor.fetchone()
+    if (rows, right) != (OPEN_ROWS, OPEN_ROWS):
+        verdict.wrong.append(f"opened.t has {rows} rows, {right} of them right, and not {OPEN_ROWS}")
+    return verdict
+
+
+def use_undo_scan(rig: Rig) -> None:
+    """Kills of servers that have opened and read the undo log of an open transaction; then one that may end that."""
+
+    def work(place: Place) -> Verdict:
+        with _running(rig, place) as server:
+            leave_open(server)
+        slow = replace(place, environment=preload.slow_undo(rig.work, OPEN_MSEC))
+        for _ in range(OPEN_KILLS):
+            with _running(rig, slow) as server:
+                rig.counts.kills_in_undo_scan += server.reads_undo()
+                server.kill()
+        with _running(rig, place) as server:
+            rig.counts.ask(server, is_turn=False)
+            return _check_open(server)
+
+    # Pages that a recovery leaves in the buffer pool need not be read.
+    _use(rig, "undo scan", [UNDO_SCAN_ON, FLUSH_OFF, *UNDO_BY_PAGE], work)
 
 
 def use_map(rig: Rig) -> None:

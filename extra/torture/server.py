@@ -43,6 +43,8 @@ ROLLBACK_SHARE = 1 / 2
 UNDO_SCAN_SHARE = 1 / 2
 UNDO_SCAN_ON, UNDO_SCAN_OFF = "--loose-innodb-recovery-undo-scan=BACKGROUND", "--loose-innodb-recovery-undo-scan=START"
 THREADS_SHARE = 1 / 2
+# Undo is read page by page, by a thread that has a name: threads have none without the performance schema.
+UNDO_BY_PAGE = ("--loose-innodb-undo-read-ahead-pages=0", "--performance-schema=ON")
 THREADS_ON, THREADS_OFF = "--loose-innodb-recovery-rollback-threads=4", "--loose-innodb-recovery-rollback-threads=1"
 PREFETCH_SHARE = 1 / 2
 PREFETCH_ON, PREFETCH_OFF = "--loose-innodb-rollback-prefetch=ON", "--loose-innodb-rollback-prefetch=OFF"

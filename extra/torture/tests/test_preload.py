@@ -119,7 +119,7 @@ print(int(time.monotonic() - begin >= 0.2))
     rolls_back = preload.ROLLBACK_THREAD
     for name, thread, slow in (
         ("undo_001", rolls_back, "1"),
-        ("u.ibu", rolls_back, "1"),
+        ("u.ibu", f"{rolls_back}-1", "1"),
         ("t.ibd", rolls_back, "0"),
         ("undo_001", "other", "0"),
     ):
