@@ -498,14 +498,19 @@ def write_large(server: Server) -> None:
             connection.commit()
 
 
-def _check_large(server: Server) -> Verdict:
-    """Whether all of them are there, in the table and in the binary log."""
+def _check_rows(
+    server: Server, table: str, is_right: str, number: int, first: str = "", is_loss: bool = False
+) -> Verdict:
+    """Whether the binary log holds what it should, `first` is answered, and a table has so many rows, all of them right."""
     with load.connect(server.socket) as connection, connection.cursor() as cursor:
         verdict = check_binlog(cursor, server.place.data)
-        cursor.execute("SELECT COUNT(*), CAST(SUM(b = REPEAT('s', 1000)) AS SIGNED) FROM scan.t")
+        if first:
+            cursor.execute(first)
+        cursor.execute(f"SELECT COUNT(*), CAST(SUM({is_right}) AS SIGNED) FROM {table}")
         rows, right = cursor.fetchone()
-    if (rows, right) != (SCAN_ROWS, SCAN_ROWS):
-        verdict.lost.append(f"scan.t has {rows} rows, {right} of them right, and not {SCAN_ROWS}")
+    if (rows, right) != (number, number):
+        said = verdict.lost if is_loss else verdict.wrong
+        said.append(f"{table} has {rows} rows, {right} of them right, and not {number}")
     return verdict
 
 
@@ -549,7 +554,8 @@ def use_scan(rig: Rig) -> None:
             server.kill()
         with _running(rig, place) as server:
             rig.counts.ask(server, is_turn=False)
-            return _check_large(server)
+            # All of the transactions are there.
+            return _check_rows(server, "scan.t", "b = REPEAT('s', 1000)", SCAN_ROWS, is_loss=True)
 
     _use(rig, "scan", [SCAN_ON, "--max-binlog-size=64M"], work)
 
@@ -571,18 +577,6 @@ def cut_off(server: Server) -> None:
     unlogged.cut_off(server.place.data / name, position, commit, server.kill, CUT_SEC)
 
 
-def _check_cut_off(server: Server) -> Verdict:
-    """Whether the rows before are there, and those of the transaction are not; and whether its locks go."""
-    with load.connect(server.socket) as connection, connection.cursor() as cursor:
-        verdict = check_binlog(cursor, server.place.data)
-        cursor.execute("UPDATE cut.t SET b = CONCAT(b, 'd')")
-        cursor.execute("SELECT COUNT(*), CAST(SUM(b = CONCAT(REPEAT('c', 1000), 'd')) AS SIGNED) FROM cut.t")
-        rows, right = cursor.fetchone()
-    if (rows, right) != (CUT_ROWS, CUT_ROWS):
-        verdict.wrong.append(f"cut.t has {rows} rows, {right} of them right, and not {CUT_ROWS}")
-    return verdict
-
-
 def use_rollback(rig: Rig) -> None:
     """A start that finds a prepared transaction that the binary log does not know, and must leave it to its thread."""
 
@@ -591,7 +585,9 @@ def use_rollback(rig: Rig) -> None:
             cut_off(server)
         with _running(rig, place) as server:
             rig.counts.ask(server, is_turn=False)
-            return _check_cut_off(server)
+            # Rows of the transaction are not there, and its locks go.
+            change = "UPDATE cut.t SET b = CONCAT(b, 'd')"
+            return _check_rows(server, "cut.t", "b = CONCAT(REPEAT('c', 1000), 'd')", CUT_ROWS, change)
 
     _use(rig, "rollback", [ROLLBACK_ON], work)
 
@@ -612,18 +608,6 @@ def leave_open(server: Server) -> None:
         server.kill()
 
 
-def _check_open(server: Server) -> Verdict:
-    """Whether DDL goes on when undo was read, and the rows are those before the transaction."""
-    with load.connect(server.socket) as connection, connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE opened.t COMMENT 'rolled back'")
-        verdict = check_binlog(cursor, server.place.data)
-        cursor.execute("SELECT COUNT(*), CAST(SUM(b = 'o') AS SIGNED) FROM opened.t")
-        rows, right = cursor.fetchone()
-    if (rows, right) != (OPEN_ROWS, OPEN_ROWS):
-        verdict.wrong.append(f"opened.t has {rows} rows, {right} of them right, and not {OPEN_ROWS}")
-    return verdict
-
-
 def use_undo_scan(rig: Rig) -> None:
     """Kills of servers that have opened and read the undo log of an open transaction; then one that may end that."""
 
@@ -637,7 +621,8 @@ def use_undo_scan(rig: Rig) -> None:
                 server.kill()
         with _running(rig, place) as server:
             rig.counts.ask(server, is_turn=False)
-            return _check_open(server)
+            # DDL goes on when undo was read, and the rows are those before the transaction.
+            return _check_rows(server, "opened.t", "b = 'o'", OPEN_ROWS, "ALTER TABLE opened.t COMMENT 'rolled back'")
 
     # Pages that a recovery leaves in the buffer pool need not be read.
     _use(rig, "undo scan", [UNDO_SCAN_ON, FLUSH_OFF, *UNDO_BY_PAGE], work)
