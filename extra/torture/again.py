@@ -29,11 +29,12 @@ def show_again(rig: Rig, folder: Path) -> bool:
     histories = read_journal(folder / "journal")
     home = rig.work / "again"
     home.mkdir()
-    if "LD_PRELOAD" in case["place"]["environment"]:
-        preload.library(rig.work)
+    environment = case["place"]["environment"]
+    if "LD_PRELOAD" in environment:
+        environment["LD_PRELOAD"] = str(preload.library(rig.work))
     # Its port may be taken.
     options = [*case["place"]["options"], "--skip-networking"]
-    place = Place(home / "data", home / "error.log", options, case["place"]["environment"])
+    place = Place(home / "data", home / "error.log", options, environment)
     if case["kind"] == "power":
         stack.private_mounts()
         image, point = home / "image", home / "fs"

@@ -70,7 +70,7 @@ MANY_UNDO_STARTS = 40
 # Of so many crashes most must have left redo, and kills must have met recoveries.
 MANY_IMAGES = 20
 # The share of pages that need not be compared, by the reason; more than that, and than so many, leave something open.
-LEFT_OUT_SHARES = {recovered.OWN: 0.1, recovered.UNLOGGED: 0.01, recovered.ENCRYPTED: 0.01}
+LEFT_OUT_SHARES = {recovered.OWN: 0.1, recovered.UNLOGGED: 0.01, recovered.ENCRYPTED: 0.01, recovered.LSN_ALONE: 0.01}
 MANY_PAGES = 100
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
@@ -258,7 +258,7 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
         use_scan(rig)
     if _crashes(rig.counts.rollback_starts) and not _crashes(rig.counts.rollback_used):
         use_rollback(rig)
-    if _crashes(rig.counts.undo_scan_starts) and not rig.counts.kills_in_undo_scan:
+    if _crashes(rig.counts.undo_scan_starts) and not _crashes(rig.counts.kills_in_undo_scan):
         use_undo_scan(rig)
     return found
 
@@ -290,7 +290,8 @@ def _details(counts: Counts) -> str:
         f" innodb_recovery_rollback_async=ON in {_by_kind(counts.rollback_used, counts.rollback_starts)},"
         f" {counts.handed_over} transactions handed over;"
         f" innodb_recovery_undo_scan=BACKGROUND in {_by_kind(counts.undo_scan_used, counts.undo_scan_starts)},"
-        f" {counts.kills_in_undo_scan} kills before the undo logs were read;"
+        f" {_crashes(counts.kills_in_undo_scan)} kills before the undo logs were read,"
+        f" {counts.kills_in_undo_scan['undo scan']} arranged;"
         f" innodb_recovery_rollback_threads=4 in {_by_kind(counts.threads_used, counts.threads_starts)};"
         f" innodb_rollback_prefetch=ON in {counts.prefetch_used} of {counts.prefetch_starts} starts,"
         f" innodb_buffer_pool_load_by_runs=ON in {counts.pool_used} of {counts.pool_starts} starts;"
@@ -368,7 +369,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "handed_over": counts.handed_over,
         "undo_scan_starts": {kind: number for kind, number in counts.undo_scan_starts.items() if kind},
         "undo_scan_used": {kind: number for kind, number in counts.undo_scan_used.items() if kind and number},
-        "kills_in_undo_scan": counts.kills_in_undo_scan,
+        "kills_in_undo_scan": dict(counts.kills_in_undo_scan),
         "threads_starts": {kind: number for kind, number in counts.threads_starts.items() if kind},
         "threads_used": {kind: number for kind, number in counts.threads_used.items() if kind and number},
         "prefetch_starts": counts.prefetch_starts,
@@ -472,7 +473,7 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     starts = _crashes(counts.rollback_starts)
     if starts and not _crashes(counts.rollback_used) and not counts.rollback_used["rollback"]:
         problems.append(f"none of {starts} starts with innodb_recovery_rollback_async has handed a transaction over")
-    if _crashes(counts.undo_scan_starts) and not counts.kills_in_undo_scan:
+    if _crashes(counts.undo_scan_starts) and not counts.kills_in_undo_scan.total():
         problems.append("no kill has met a server that reads undo logs in the background")
     for kind, (many, share) in SCAN_SHARES.items():
         starts, used = counts.scan_starts[kind], counts.scan_used[kind]

@@ -74,6 +74,8 @@ _OPEN = (
 # A read of undo takes so long, so that a server is met which reads it in the background; and how often it is killed then.
 OPEN_MSEC = 1500
 OPEN_KILLS = 2
+# The same where DDL waits for that.
+OPEN_DDL_MSEC = 200
 # Lives with pages of another size than 16 KiB.
 OTHER_PAGE_SHARE = 0.3
 OTHER_PAGES_KIB = (4, 8, 32, 64)
@@ -137,7 +139,7 @@ class Counts:
     undo_scan_used: Counter[str] = field(default_factory=Counter)
     threads_starts: Counter[str] = field(default_factory=Counter)
     threads_used: Counter[str] = field(default_factory=Counter)
-    kills_in_undo_scan: int = 0
+    kills_in_undo_scan: Counter[str] = field(default_factory=Counter)
     # Starts with innodb_rollback_prefetch=ON and innodb_buffer_pool_load_by_runs=ON, and those that had read something in that
     # way when they were asked.
     prefetch_starts: int = 0
@@ -614,15 +616,26 @@ def use_undo_scan(rig: Rig) -> None:
     def work(place: Place) -> Verdict:
         with _running(rig, place) as server:
             leave_open(server)
-        slow = replace(place, environment=preload.slow_undo(rig.work, OPEN_MSEC))
+
+        def slow(msec: int) -> Place:
+            return replace(place, environment=preload.slow_undo(rig.work, msec))
+
         for _ in range(OPEN_KILLS):
-            with _running(rig, slow) as server:
-                rig.counts.kills_in_undo_scan += server.reads_undo()
+            with _running(rig, slow(OPEN_MSEC)) as server:
+                rig.counts.kills_in_undo_scan[server.place.crash] += server.reads_undo_open()
                 server.kill()
-        with _running(rig, place) as server:
+        with _running(rig, slow(OPEN_DDL_MSEC)) as server:
             rig.counts.ask(server, is_turn=False)
-            # DDL goes on when undo was read, and the rows are those before the transaction.
-            return _check_rows(server, "opened.t", "b = 'o'", OPEN_ROWS, "ALTER TABLE opened.t COMMENT 'rolled back'")
+            with load.connect(server.socket) as connection, connection.cursor() as cursor:
+                # DDL goes on when undo was read, the rows can be changed when the transaction was rolled back.
+                cursor.execute("ALTER TABLE opened.t COMMENT 'read'")
+                cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_recovery_lock_scan_running'")
+                is_early = cursor.fetchone()[1] != "OFF"
+            change = "UPDATE opened.t SET b = CONCAT(b, 'd')"
+            verdict = _check_rows(server, "opened.t", "b = 'od'", OPEN_ROWS, change)
+        if is_early:
+            verdict.wrong.append("DDL has not waited until undo was read")
+        return verdict
 
     # Pages that a recovery leaves in the buffer pool need not be read.
     _use(rig, "undo scan", [UNDO_SCAN_ON, FLUSH_OFF, *UNDO_BY_PAGE], work)

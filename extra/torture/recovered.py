@@ -24,6 +24,7 @@ OF_START_BYTES = 16384
 _RESTORED = re.compile(r"Recovered page \[page id: space=(\d+), page number=(\d+)\] from the doublewrite buffer")
 # Why a page is not compared.
 OWN, UNLOGGED, ENCRYPTED = "written by servers", "unlogged", "encrypted and changed later"
+LSN_ALONE = "at an LSN that is not logged"
 SHOWN = 8
 
 
@@ -141,7 +142,9 @@ def compare(
             different.append(f"{key[0]}:{key[1]} is {'missing' if right is None else 'too many'}")
         elif left != right and key in unlogged:
             left_out[UNLOGGED] += 1
-        elif left != right and same.get(key) != right:
+        elif left != right and same.get(key) == right:
+            left_out[LSN_ALONE] += 1
+        elif left != right:
             is_later = left.lsn > ends.start and right.lsn > ends.redo
             if is_later and None in (left.content, right.content):
                 left_out[ENCRYPTED] += 1

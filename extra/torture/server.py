@@ -64,6 +64,7 @@ _PREFETCHED = re.compile(r"Rollback of trx with id \d+: read [1-9]\d* pages ahea
 _POOL_LOADED = re.compile(r"Buffer pool load: read [1-9]\d* pages")
 _HANDED_OVER = re.compile(r"Prepared transactions that the binary log does not know, to be rolled back in the background: (\d+)")
 _UNDO_LEFT = re.compile(r"The undo logs of \d+ recovered transactions are read in the background")
+_READY = re.compile("ready for connections")
 _UNDO_READ = re.compile(r"The undo logs of recovered transactions were read")
 _SEVERAL_THREADS = re.compile(r"Recovered transactions are rolled back by \d+ threads")
 _TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
@@ -234,6 +235,10 @@ class Server:
     def reads_undo(self) -> bool:
         """Whether it has not read them yet."""
         return self.has_left_undo() and not _UNDO_READ.search(self.said())
+
+    def reads_undo_open(self) -> bool:
+        """The same, when clients can connect."""
+        return self.reads_undo() and bool(_READY.search(self.said()))
 
     def has_several_threads(self) -> bool:
         """Whether several threads roll back."""
