@@ -189,7 +189,13 @@ class Batch : public buf_run::Collector {
       std::chrono::steady_clock::now()};
 };
 
-/** @return bytes that records may take before they are applied
+/** @return true if a record of this tablespace was kept just now: what was
+found out about the tablespace then is still so
+@param[in]  space_id  tablespace */
+bool is_known(space_id_t space_id);
+
+/** Put the records that were parsed where they are kept.
+@return bytes that records may take before they are applied
 @param[in]  n_bytes  what MySQL allows */
 size_t records_limit(size_t n_bytes);
 

@@ -13,7 +13,9 @@ log/log0redo.cc has the design. */
 #define log0redo_h
 
 #include <chrono>
+#include <optional>
 
+#include "log0pack.h"
 #include "log0types.h"
 #include "mtr0index.h"
 #include "typelib.h"
@@ -70,6 +72,8 @@ class Reading {
   lsn_t m_asked_lsn{0};
   /** Objects of indexes. */
   const mtr_index::Keeper m_keeper;
+  /** Adds records to pages; nothing if innodb_redo_recovery is STOCK. */
+  std::optional<Adder> m_adder;
   /** When it began. */
   const std::chrono::steady_clock::time_point m_begin{
       std::chrono::steady_clock::now()};

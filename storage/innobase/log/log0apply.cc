@@ -524,6 +524,10 @@ void Batch::finish() {
 }
 
 size_t records_limit(size_t n_bytes) {
+  /* Who asks is about to look at what records take, and to reuse the memory
+  that they were parsed from. */
+  finish_keeping();
+
   if (n_bytes < LEAST_POOL_BYTES) {
     s_cached.give_up();
   }
@@ -563,6 +567,8 @@ bool keep_pages(const Batch &batch) {
 bool is_kept(space_id_t space_id) { return s_cached.contains(space_id); }
 
 void evict_pages() {
+  finish_keeping();
+
   if (s_cached.is_empty()) {
     return;
   }

@@ -25,6 +25,8 @@ Numbers have seven bits in each byte, the lowest first, and the highest bit in
 all but the last byte. Chunks grow with what a page has, by whole records of the
 size of the first one in it, so that few bytes are not used.
 
+Records are put there many at a time: see Adder.
+
 What applies the records goes through a list of recv_t. It gets one of two
 elements, which are filled in turns: the element that is looked at, and the one
 that follows. A body is not copied: it is where it was packed. */
@@ -35,6 +37,7 @@ that follows. A body is not copied: it is where it was packed. */
 #include <atomic>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "fsp0fsp.h"
 #include "log0apply.h"
@@ -126,6 +129,31 @@ recv_data_t *keep_apart(mem_heap_t *heap, const Record &record) {
          !fsp_is_dd_tablespace(space) && !was_one.exchange(true);
 }
 
+/** Exists while redo is parsed. */
+Adder *s_adder = nullptr;
+
+/** Have the processor read a line of memory.
+@param[in]  address  address, which need not be one */
+void prefetch_line([[maybe_unused]] const void *address) {
+#ifdef __GNUC__
+  __builtin_prefetch(address);
+#endif /* __GNUC__ */
+}
+
+/** @return the page of a record, which is made if there is none
+@param[in]  record  record */
+Page *find_or_create(const To_add &record) {
+  auto &page = record.space->m_pages[record.page_no];
+
+  if (page == nullptr) {
+    page = Page::create(record.space->m_heap, record.space_id, record.page_no);
+    recv_sys->n_pages_to_recover.increment();
+    note_page({record.space_id, record.page_no});
+  }
+
+  return static_cast<Page *>(page);
+}
+
 }  // namespace
 
 Page *Page::create(mem_heap_t *heap, space_id_t space, page_no_t page_no) {
@@ -194,6 +222,19 @@ void Page::add(mem_heap_t *heap, const Record &record) {
            n_body);
   }
   m_last->n_used += n_head + n_body;
+}
+
+void Page::prefetch() const {
+  prefetch_line(this);
+  prefetch_line(&m_n_bytes);
+}
+
+void Page::prefetch_end() const {
+  if (m_last != nullptr) {
+    prefetch_line(m_last);
+    /* Most chunks that are not full are longer than a line. */
+    prefetch_line(&m_last->first + 48);
+  }
 }
 
 Records::Records(recv_addr_t *page)
@@ -282,22 +323,95 @@ bool Records::read(recv_t &record) {
   return true;
 }
 
+Adder::Adder() : m_pages(N_PAGES, nullptr) {
+  ut_ad(s_adder == nullptr);
+  m_waiting.reserve(GROUP);
+  s_adder = this;
+}
+
+Adder::~Adder() {
+  finish();
+  s_adder = nullptr;
+}
+
+Page *Adder::find(const To_add &record, size_t slot) {
+  auto &page = m_pages[slot];
+
+  if (page == nullptr || page->space != record.space_id ||
+      page->page_no != record.page_no) {
+    page = find_or_create(record);
+  }
+
+  return page;
+}
+
+void Adder::add(const To_add &record) {
+  prefetch_line(&m_pages[slot_of(record.space_id, record.page_no)]);
+  m_waiting.push_back(record);
+  m_n_deleted = recv_sys->deleted.size();
+  if (m_waiting.size() == GROUP) {
+    finish();
+  }
+}
+
+void Adder::finish() {
+  if (m_waiting.empty()) {
+    return;
+  }
+
+  if (recv_sys->n_pages_to_recover.value() == 0) {
+    /* Another batch: those of the one before are gone. */
+    std::fill(m_pages.begin(), m_pages.end(), nullptr);
+  }
+
+  const auto slot_at = [this](size_t i) {
+    return slot_of(m_waiting[i].space_id, m_waiting[i].page_no);
+  };
+
+  for (size_t i = 0; i < m_waiting.size(); ++i) {
+    if (const auto page = m_pages[slot_at(i)]) {
+      page->prefetch();
+    }
+  }
+  for (size_t i = 0; i < m_waiting.size(); ++i) {
+    if (const auto page = m_pages[slot_at(i)]) {
+      page->prefetch_end();
+    }
+  }
+  for (size_t i = 0; i < m_waiting.size(); ++i) {
+    const auto &record = m_waiting[i];
+    find(record, slot_at(i))->add(record.space->m_heap, record.record);
+  }
+  m_waiting.clear();
+}
+
 bool keep(recv_sys_t::Space &space, space_id_t space_id, page_no_t page_no,
           const Record &record) {
   if (!is_on()) {
     return false;
   }
 
-  auto &page = space.m_pages[page_no];
+  const To_add to_add{&space, space_id, page_no, record};
 
-  if (page == nullptr) {
-    page = Page::create(space.m_heap, space_id, page_no);
-    recv_sys->n_pages_to_recover.increment();
-    note_page({space_id, page_no});
+  if (s_adder != nullptr) {
+    s_adder->add(to_add);
+    /* With this switch what was parsed is moved before finish_keeping(). */
+    DBUG_EXECUTE_IF("innodb_recover_byte_by_byte", s_adder->finish(););
+  } else {
+    find_or_create(to_add)->add(space.m_heap, record);
   }
-  static_cast<Page *>(page)->add(space.m_heap, record);
 
   return true;
+}
+
+void finish_keeping() {
+  if (s_adder != nullptr) {
+    s_adder->finish();
+  }
+}
+
+bool is_known(space_id_t space_id) {
+  return s_adder != nullptr && s_adder->was_last(space_id);
 }
 
 }  // namespace redo_recovery

@@ -63,7 +63,11 @@ TYPELIB g_way_typelib = {array_elements(s_way_names) - 1, "redo_recovery",
                          s_way_names, nullptr};
 
 Reading::Reading(const log_t &log)
-    : m_log(log), m_is_on(is_on()), m_keeper(is_on()) {}
+    : m_log(log), m_is_on(is_on()), m_keeper(is_on()) {
+  if (is_on()) {
+    m_adder.emplace();
+  }
+}
 
 Reading::~Reading() {
   note_redo(recv_sys->recovered_lsn - recv_sys->checkpoint_lsn,

@@ -5,14 +5,18 @@ the terms of the GNU General Public License, version 2.0, as published by the
 Free Software Foundation. It is distributed without any warranty. */
 
 /** Unit tests of log0pack: records of redo that are packed come out as they
-went in, and need little more than their bytes. */
+went in, also many at a time, and need little more than their bytes. */
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <random>
 #include <vector>
 
+#include "storage/innobase/include/log0apply.h"
 #include "storage/innobase/include/log0pack.h"
 #include "storage/innobase/include/log0redo.h"
 #include "storage/innobase/include/mem0mem.h"
@@ -219,6 +223,88 @@ TEST_F(log0pack, at_random) {
     }
     check();
   }
+}
+
+/* Each record is added once, to its page, in the order in which they come; what
+was given may be overwritten after finish_keeping(). */
+TEST_F(log0pack, records_are_added_together) {
+  const auto memory = std::make_unique<recv_sys_t>();
+  recv_sys = memory.get();
+  {
+    redo_recovery::Adder adder;
+    lsn_t lsn = 1000;
+
+    /* Each round is a batch; the pages of the one before are gone. */
+    for (int round = 0; round < 20; ++round) {
+      const auto heap = mem_heap_create(256, UT_LOCATION_HERE);
+      recv_sys_t::Space space{heap};
+      std::map<page_no_t, std::vector<Written>> written;
+      std::vector<byte> bodies(1 << 20);
+      size_t n_records = 0;
+
+      for (int part = 0; part < 50; ++part) {
+        size_t at = 0;
+
+        for (auto n = m_random() % 2000; n > 0; --n) {
+          /* Some of them share a slot. */
+          const page_no_t page_no = m_random() % 290 + m_random() % 2 * 65536;
+          const auto n_bytes = m_random() % 100;
+          const auto body = &bodies[at];
+
+          for (size_t i = 0; i < n_bytes; ++i) {
+            bodies[at++] = static_cast<byte>(m_random());
+          }
+          written[page_no].push_back(
+              {MLOG_WRITE_STRING, {body, body + n_bytes}, lsn, lsn + n_bytes});
+          EXPECT_TRUE(redo_recovery::keep(
+              space, 7, page_no,
+              {MLOG_WRITE_STRING, body, n_bytes, lsn, lsn + n_bytes}));
+          lsn += n_bytes;
+          ++n_records;
+        }
+        redo_recovery::finish_keeping();
+        std::fill(bodies.begin(), bodies.end(), 0xee);
+      }
+      ASSERT_LT(10000u, n_records);
+      ASSERT_EQ(580u, written.size());
+      ASSERT_EQ(580u, space.m_pages.size());
+      EXPECT_EQ(580u, recv_sys->n_pages_to_recover.value());
+      for (const auto &page : space.m_pages) {
+        m_page = static_cast<Page *>(page.second);
+        m_written = written[page.first];
+        check();
+        recv_sys->n_pages_to_recover.decrement();
+      }
+      mem_heap_free(heap);
+    }
+  }
+  recv_sys = nullptr;
+}
+
+/* What was found out about a tablespace holds for its records in a row. */
+TEST_F(log0pack, a_tablespace_is_known) {
+  const auto memory = std::make_unique<recv_sys_t>();
+  recv_sys = memory.get();
+  EXPECT_FALSE(redo_recovery::is_known(7));
+  {
+    redo_recovery::Adder adder;
+    recv_sys_t::Space space{m_heap};
+    const byte body = 1;
+    const Record record{MLOG_1BYTE, &body, 1, 1, 2};
+
+    EXPECT_FALSE(redo_recovery::is_known(7));
+    EXPECT_TRUE(redo_recovery::keep(space, 7, 3, record));
+    EXPECT_TRUE(redo_recovery::is_known(7));
+    EXPECT_FALSE(redo_recovery::is_known(8));
+    recv_sys->deleted.insert(9);
+    EXPECT_FALSE(redo_recovery::is_known(7)) << "it may be this one";
+    EXPECT_TRUE(redo_recovery::keep(space, 7, 3, record));
+    EXPECT_TRUE(redo_recovery::is_known(7));
+    redo_recovery::finish_keeping();
+    EXPECT_FALSE(redo_recovery::is_known(7));
+  }
+  EXPECT_FALSE(redo_recovery::is_known(7));
+  recv_sys = nullptr;
 }
 
 TEST_F(log0pack, stock_has_its_own_list) {
