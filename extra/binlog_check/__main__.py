@@ -28,6 +28,7 @@ from binlog_check.cases import (
     TORN,
     Case,
     cut_points,
+    is_checkpoint_whole,
     lying_note,
     noted,
     random_case,
@@ -36,10 +37,20 @@ from binlog_check.cases import (
     stale,
     torn,
     whole,
+    with_checkpoint,
     wrong_length,
 )  # fmt: skip
-from binlog_check.images import Image, last_log, make, make_source
-from binlog_check.logfile import read_gtids, write_gtids, write_note
+from binlog_check.images import Image, last_log, make, make_source, make_uncommitted
+from binlog_check.logfile import (
+    Checkpoint,
+    encoded_set,
+    read_checkpoint,
+    read_gtids,
+    transactions,
+    write_checkpoint,
+    write_gtids,
+    write_note,
+)
 from differential.server import Binary, Server, configure_keyring, copy, find_stock, initialise, with_keyring
 
 CASES_AN_IMAGE = 8
@@ -66,6 +77,7 @@ CANARIES = {
     "short_set": "a note whose set lacks a GTID",
     "other_set": "a note with the set of another file",
     "old_set": "a note with the set from before stock has written",
+    "lying_checkpoint": "a checkpoint behind a transaction that is not committed in InnoDB",
 }
 _QUERIES = [
     "SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "XA RECOVER CONVERT XID", "SHOW BINARY LOGS",
@@ -107,6 +119,9 @@ class Report:
     noted: int = 0
     could_note: int = 0
     wrongly_noted: int = 0
+    # Starts that have relied on a checkpoint, of those that had to.
+    checkpoints: int = 0
+    could_checkpoint: int = 0
     replicas: int = 0
     restarts: str = ""
     restart_problems: list[str] = field(default_factory=list)
@@ -130,6 +145,8 @@ class Report:
             found.append(f"{self.errors} binary logs could not be made or gone through")
         if self.noted < self.could_note or self.noted == 0:
             found.append(f"the GTIDs were taken from the note in {self.noted} of {self.could_note} cases only")
+        if self.checkpoints < self.could_checkpoint or self.checkpoints == 0:
+            found.append(f"{self.checkpoints} of {self.could_checkpoint} starts only have relied on a checkpoint")
         if self.wrongly_noted:
             found.append(f"in {self.wrongly_noted} cases they were, though the note was about something else")
         found += [f"no case was {kind}" for kind in (TORN, DAMAGED) if self.cases[kind] == 0]
@@ -180,6 +197,8 @@ class Runner:
         write_note(log, case.synced_bytes)
         if case.gtids is not None:
             write_gtids(log, case.gtids)
+        if case.checkpoint is not None and log.with_suffix(".synced").exists():
+            write_checkpoint(log, case.checkpoint)
         if case.spoil is not None:
             case.spoil(log)
         server = Server(binary, place, self.client, image.options)
@@ -294,6 +313,9 @@ class Check:
         image = self.image(seed, f"i{seed}")
         if not image.is_killed and not image.is_encrypted and read_gtids(image.log) is None:
             raise RuntimeError(f"seed {seed}: the server has noted no GTIDs when it ended")
+        content, checkpoint = image.log.read_bytes(), read_checkpoint(image.log) if image.is_killed else None
+        if image.is_plain and image.is_killed and checkpoint is None:
+            raise RuntimeError(f"seed {seed}: the server has noted no checkpoint before it was killed")
         with self.lock:
             self.report.images += 1
             self.report.replicas += image.is_replica
@@ -301,9 +323,14 @@ class Check:
             for number, case in enumerate(self.cases(r, image, seed)):
                 if time.monotonic() > self.end:
                     return
+                if checkpoint is not None:
+                    case = with_checkpoint(case, content, checkpoint)
+                relies = is_checkpoint_whole(case, content) and image.has_checksums and not image.is_encrypted
                 with_stock = (number % STOCK_EVERY == 0 or case.kind == NOTED) and not image.is_encrypted
                 difference, found = self.compare(image, case, f"c{seed}-{number}", with_stock)
-                could = bool(skippable(case.content, case.synced_bytes)) and not image.is_encrypted and case.gtids is None
+                begin = case.checkpoint.begin if relies and case.checkpoint is not None else 0
+                could = any(one.begin >= begin for one in skippable(case.content, case.synced_bytes))
+                could = could and not image.is_encrypted and case.gtids is None
                 with self.lock:
                     report = self.report
                     report.cases[case.kind] += 1
@@ -314,7 +341,9 @@ class Check:
                         report.transactions_skipped += found.n_skipped
                     report.could_note += case.kind == NOTED
                     report.noted += case.kind == NOTED and found.is_noted
-                    report.wrongly_noted += case.kind != NOTED and found.is_noted
+                    report.wrongly_noted += case.kind != NOTED and not relies and found.is_noted
+                    report.could_checkpoint += relies and found.facts[0] != "refused"
+                    report.checkpoints += relies and found.is_noted
                     report.differences += bool(difference)
                 if difference:
                     state = "killed" if image.is_killed else "closed"
@@ -327,10 +356,14 @@ class Check:
         self.report.canaries[name] = None
         n_tried = 0
         for number in range(MAX_CANARY_IMAGES):
-            image = self.plain_image(self.arguments.seed + 500_000 + number, f"k{name}")
-            r = random.Random(number)
-            content = image.log.read_bytes()
-            cases = self._canary_cases(name, r, image, content)
+            if name == "lying_checkpoint":
+                made = self._uncommitted(f"k{name}")
+                if made is None:
+                    continue
+                image, cases = made
+            else:
+                image = self.plain_image(self.arguments.seed + 500_000 + number, f"k{name}")
+                cases = self._canary_cases(name, random.Random(number), image, image.log.read_bytes())
             for case in islice(cases, 2):
                 n_tried += 1
                 difference, _ = self.compare(image, case, f"k{name}c", False)
@@ -345,6 +378,18 @@ class Check:
                     self.report.differences += 1
                     print(f"control of the canary {name}: {control[:500]}", flush=True)
 
+
+    def _uncommitted(self, name: str) -> tuple[Image, Iterator[Case]] | None:
+        runner = self.runner
+        made = make_uncommitted(runner.base, runner.work / name, runner.jumps, runner.client)
+        if made is None:
+            return None
+        image, uuid, before = made
+        content = image.log.read_bytes()
+        last = transactions(content)[-1]
+        checkpoint = Checkpoint(last.begin, last.end, encoded_set(uuid, before + 2))
+        case = whole(content, len(content))
+        return image, iter([replace(case, text="a checkpoint before the last transaction", checkpoint=checkpoint)])
 
     def _canary_cases(self, name: str, r: random.Random, image: Image, content: bytes) -> Iterator[Case]:
         gtids = read_gtids(image.log)
@@ -422,7 +467,8 @@ def main() -> int:
     print(f"{sum(report.cases.values())} cases of {report.images} binary logs: {dict(report.cases)}; {report.with_stock} shown to "
           f"stock, {report.refused} refused; {report.transactions_skipped} transactions moved over in {report.skipping} cases of "
           f"{report.could_skip} where it was possible; GTIDs from the note in {report.noted} cases of {report.could_note}, wrongly "
-          f"in {report.wrongly_noted}; {report.replicas} replicas; {report.differences} differ; seeds from {report.seed}; "
+          f"in {report.wrongly_noted}; checkpoints in {report.checkpoints} of "
+          f"{report.could_checkpoint}; {report.replicas} replicas; {report.differences} differ; seeds from {report.seed}; "
           f"{time.monotonic() - begin:.0f} s")  # fmt: skip
     print(report.restarts)
     for name, number in report.canaries.items():

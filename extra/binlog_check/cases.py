@@ -7,11 +7,23 @@ import itertools
 import os
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from binlog_check.logfile import IN_USE, NOTE_BYTES, Transaction, events, lengthened, transactions, without_one, write_gtids
+from binlog_check.logfile import (
+    GTIDS,
+    IN_USE,
+    MIN_SKIP_BYTES,
+    NOTE_BYTES,
+    Checkpoint,
+    Transaction,
+    events,
+    lengthened,
+    transactions,
+    without_one,
+    write_gtids,
+)
 
 TORN, DAMAGED = "torn", "damaged"
 KINDS = ("whole", TORN, DAMAGED, "hole")
@@ -29,12 +41,40 @@ class Case:
     text: str
     content: bytes
     synced_bytes: int
-    # Of the bytes changed, all are in the middle of transactions that a start may move over.
+    # Of the bytes changed, all are in what a start may move over.
     is_hidden: bool = False
     # What the server is said to have noted when it closed the file.
     gtids: bytes | None = None
     # What is done to the file or the note afterwards.
     spoil: Callable[[Path], None] | None = None
+    # What the server is said to have noted while it wrote to the file.
+    checkpoint: Checkpoint | None = None
+
+
+def with_checkpoint(case: Case, original: bytes, checkpoint: Checkpoint) -> Case:
+    """The same after a server has noted this checkpoint in the file as it was; not if it was not synced so far."""
+    if case.synced_bytes < checkpoint.end:
+        return case
+    changed = [at for at in range(min(len(original), len(case.content))) if original[at] != case.content[at]]
+    passed = moved_over(original, checkpoint)
+    hidden = case.is_hidden or (case.kind == DAMAGED and all(at in passed for at in changed))
+    return replace(case, text=f"{case.text}, checkpoint at {checkpoint.end}", checkpoint=checkpoint, is_hidden=hidden)
+
+
+def moved_over(content: bytes, checkpoint: Checkpoint) -> range:
+    """What a start does not read that relies on this checkpoint; empty if it must not rely on it."""
+    begin = next((found.begin for found in events(content) if found.kind in GTIDS), len(content))
+    passed = range(begin, checkpoint.begin)
+    return passed if len(passed) >= MIN_SKIP_BYTES and checkpoint.end <= len(content) else range(0)
+
+
+def is_checkpoint_whole(case: Case, original: bytes) -> bool:
+    """Whether a start has to rely on the checkpoint: all that it looks at is there as it was."""
+    found = case.checkpoint
+    if found is None or not moved_over(original, found):
+        return False
+    head = moved_over(original, found).start
+    return case.content[:head] == original[:head] and case.content[found.begin : found.end] == original[found.begin : found.end]
 
 
 def skippable(content: bytes, synced_bytes: int) -> list[Transaction]:

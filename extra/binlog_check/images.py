@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from binlog_check.logfile import MIN_SKIP_BYTES, transactions
 from differential.server import Binary, Server, configure_keyring, copy
 
 _UUID = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002"
@@ -147,6 +149,34 @@ class Source:
     gtids: str
 
 
+def make_uncommitted(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Image, str, int] | None:
+    """A server that was killed when two transactions were in the binary log, and prepared in InnoDB, but not committed.
+
+    Also its UUID, and how many transactions it had committed before; None if it was killed too early or too late.
+    """
+    copy(base, home)
+    settings = dict(_PLAIN) | {"binlog-checksum": "CRC32"}
+    options = [*(f"--{name}={value}" for name, value in settings.items()), "--log-bin=binlog", "--server-id=1"]
+    server = Server(binary, home, client, options)
+    try:
+        if not server.wait_ready():
+            raise RuntimeError(f"the server does not start: {server.log}")
+        server.sql(_SCHEMA + f"INSERT INTO d.t (b) VALUES (REPEAT('u', {2 * MIN_SKIP_BYTES}));")
+        uuid, executed = (text.strip() for text in server.ask(["SELECT @@server_uuid", "SELECT @@GLOBAL.gtid_executed"]))
+        server.sql("SET GLOBAL binlog_group_commit_sync_delay = 1000000;")
+        clients = [server.start_sql("INSERT INTO d.t (b) VALUES ('small');") for _ in range(2)]
+        time.sleep(0.5)
+        server.kill()
+        for one in clients:
+            one.wait()
+    finally:
+        server.kill()
+    shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)
+    image = Image(home, options, True, True, settings=settings, is_plain=True)
+    before = int(executed.removeprefix(f"{uuid}:1-"))
+    return (image, uuid, before) if len(transactions(image.log.read_bytes())) == before + 2 else None
+
+
 def make_source(base: Path, home: Path, binary: Binary, client: Path) -> Source:
     """Let a server with another UUID write small transactions, with tags and gaps."""
     copy(base, home)
@@ -182,8 +212,9 @@ def make(
     """Let a server write a binary log, and end or kill it; an encrypted one needs a server with a keyring.
 
     With `is_plain` nothing but the transactions and the end differs from seed to seed, and the last transaction is a large
-    one. With a source it is a replica that has applied what the source has written, and may have logged it; if `is_killed`
-    says how it ends, it has, and all events have checksums.
+    one; if the server is to be killed, the last file has a large one, many small ones, and that. With a source it is a
+    replica that has applied what the source has written, and may have logged it; if `is_killed` says how it ends, it has, and
+    all events have checksums.
     """
     r = random.Random(seed)
     settings = _settings(r)
@@ -192,8 +223,9 @@ def make(
     if is_killed is not None:
         settings["binlog-checksum"] = "CRC32"
     options = [f"--{name}={value}" for name, value in settings.items()]
-    options += ["--log-bin=binlog", "--server-id=1", f"--sync-binlog={r.choice([1, 1, 0, 3])}"]
-    options += [f"--innodb-flush-log-at-trx-commit={r.choice([1, 1, 2])}"]
+    # A checkpoint takes 1 and 1.
+    options += ["--log-bin=binlog", "--server-id=1", f"--sync-binlog={1 if is_plain else r.choice([1, 1, 0, 3])}"]
+    options += [f"--innodb-flush-log-at-trx-commit={1 if is_plain else r.choice([1, 1, 2])}"]
     options += [f"--binlog-encryption={'ON' if is_encrypted else 'OFF'}"]
     is_replica = source is not None and settings["gtid-mode"] != "OFF"
     if is_replica:
@@ -221,6 +253,10 @@ def make(
         for number in range(count):
             if number == rotation:
                 server.sql("FLUSH BINARY LOGS;")
+            if is_plain and is_killed and number == count - 1:
+                # A checkpoint among small transactions; XA rules it out in the rest of a file.
+                rows = _all_statements(r, number, "ON")
+                server.sql("FLUSH BINARY LOGS;" + rows["large"] + rows["many"])
             # A client of its own: it leaves what it has prepared.
             is_large = is_plain and number == count - 1
             server.sql(_all_statements(r, number, "ON")["large"] if is_large else _statements(r, number, settings["gtid-mode"]))

@@ -22,6 +22,8 @@ _NOTE = struct.Struct("<8sQQII4x")
 # sql/binlog/synced_mark.h: of a closed file.
 _GTIDS = struct.Struct("<8sQII")
 _TAIL_BYTES = 23
+# Of a file that is written to.
+_CHECKPOINT = struct.Struct("<8sQII")
 NOTE_BYTES = _NOTE.size + 4
 
 
@@ -32,6 +34,15 @@ class Event:
     begin: int
     end: int
     kind: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The last transaction before which a recovery needs nothing, and the encoded GTIDs up to its end."""
+
+    begin: int
+    end: int
+    gtids: bytes
 
 
 @dataclass(frozen=True)
@@ -114,11 +125,46 @@ def read_note(path: Path) -> int:
     return int(synced) if (inode, name) == (path.stat().st_ino, zlib.crc32(path.name.encode())) else 0
 
 
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """What a server has noted while it wrote to a binary log."""
+    note = path.with_suffix(".synced")
+    content = note.read_bytes() if note.exists() else b""
+    synced = read_note(path)
+    if not synced or len(content) < NOTE_BYTES + _CHECKPOINT.size + 4:
+        return None
+    magic, begin, length, n_gtids = _CHECKPOINT.unpack_from(content, NOTE_BYTES)
+    at = NOTE_BYTES + _CHECKPOINT.size
+    crc = content[at + n_gtids : at + n_gtids + 4]
+    if magic != b"MYBLCHK1" or crc != _checkpoint_crc(content, at + n_gtids) or begin + length > synced:
+        return None
+    return Checkpoint(begin, begin + length, content[at : at + n_gtids])
+
+
+def _checkpoint_crc(content: bytes, end: int) -> bytes:
+    """The checksum of what a note says up to there, whatever it says of what was synced."""
+    first = content[:16] + bytes(8) + content[24 : NOTE_BYTES - 4]
+    return struct.pack("<I", zlib.crc32(first + content[NOTE_BYTES:end]))
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Add a checkpoint to the note about a binary log."""
+    note = path.with_suffix(".synced")
+    length = checkpoint.end - checkpoint.begin
+    head = _CHECKPOINT.pack(b"MYBLCHK1", checkpoint.begin, length, len(checkpoint.gtids))
+    content = note.read_bytes()[:NOTE_BYTES] + head + checkpoint.gtids
+    note.write_bytes(content + _checkpoint_crc(content, len(content)))
+
+
+def encoded_set(uuid: str, last: int) -> bytes:
+    """The GTIDs 1 to `last` of a server, as in a Previous_gtids event."""
+    return struct.pack("<Q16sQQQ", 1, bytes.fromhex(uuid.replace("-", "")), 1, 1, last + 1)
+
+
 def read_gtids(path: Path) -> bytes | None:
     """The encoded set of GTIDs that a server has noted when it closed a binary log, or None."""
     note = path.with_suffix(".synced")
     content = note.read_bytes() if note.exists() else b""
-    if len(content) < NOTE_BYTES + _GTIDS.size + 4 or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
+    if content[NOTE_BYTES : NOTE_BYTES + 8] != b"MYBLGTI1" or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
         return None
     return content[NOTE_BYTES + _GTIDS.size : -4]
 

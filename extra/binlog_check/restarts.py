@@ -9,8 +9,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from binlog_check.cases import moved_over
 from binlog_check.images import last_log, make_writes
-from binlog_check.logfile import is_in_use, read_gtids, read_note
+from binlog_check.logfile import is_in_use, read_checkpoint, read_gtids, read_note
 from differential.server import Binary, Server, copy
 
 QUERIES = ["SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "SHOW BINARY LOGS"]
@@ -93,7 +94,10 @@ def run(
 
 
 def _is_noted(log: Path) -> bool:
-    """True if there is a note about the GTIDs of this file, which was closed."""
+    """True if there is a note about the GTIDs of this file: which was closed, or up to a checkpoint that saves enough."""
+    checkpoint = read_checkpoint(log)
+    if checkpoint is not None and moved_over(log.read_bytes(), checkpoint):
+        return True
     is_about = read_note(log) == log.stat().st_size and read_gtids(log) is not None
     return is_about and not is_in_use(log.read_bytes())
 

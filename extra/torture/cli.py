@@ -282,7 +282,8 @@ def _details(counts: Counts) -> str:
         f"asked: {turns}; {counts.imported} imports;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
         f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it,"
-        f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)};"
+        f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)}, from a"
+        f" checkpoint in {counts.scan_checkpoints};"
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
         f" innodb_redo_recovery=PARALLEL in {_by_kind(counts.redo_used, counts.redo_starts)};"
@@ -356,6 +357,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "map_used": counts.map_used,
         "scan_starts": {kind: number for kind, number in counts.scan_starts.items() if kind},
         "scan_used": {kind: number for kind, number in counts.scan_used.items() if kind and number},
+        "scan_checkpoints": counts.scan_checkpoints,
         "loads": counts.loads,
         "undo": dict(counts.undo),
         "undo_barred": counts.undo_barred,

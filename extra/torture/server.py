@@ -59,7 +59,9 @@ ROLLBACK_ON, ROLLBACK_OFF = "--loose-innodb-recovery-rollback-async=ON", "--loos
 ALL_ON = (MAP_ON, SCAN_ON, REDO_ON, FLUSH_ON, ROLLBACK_ON, UNDO_SCAN_ON, THREADS_ON, PREFETCH_ON, *POOL_LOAD_ON)
 LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")
 REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
-_SKIPPED = re.compile(r"Binary log scan at start-up: \d+ bytes in the middle of \d+ transactions were not read")
+_SKIPPED = re.compile(
+    r"Binary log scan at start-up: \d+ bytes (before the last checkpoint and )?in the middle of \d+ transactions were not read"
+)
 _PREFETCHED = re.compile(r"Rollback of trx with id \d+: read [1-9]\d* pages ahead")
 _POOL_LOADED = re.compile(r"Buffer pool load: read [1-9]\d* pages")
 _HANDED_OVER = re.compile(r"Prepared transactions that the binary log does not know, to be rolled back in the background: (\d+)")
@@ -218,6 +220,10 @@ class Server:
     def passes_skipped(self) -> int:
         """In how many passes over the last binary log it has left out transactions: two after a crash, the first for recovery."""
         return len(_SKIPPED.findall(self.said()))
+
+    def used_checkpoint(self) -> bool:
+        """Whether a pass has left out all before a checkpoint in the last binary log."""
+        return any(found[1] for found in _SKIPPED.finditer(self.said()))
 
     def has_left_pages(self) -> bool:
         """Whether it has opened before it has written all that it has recovered."""

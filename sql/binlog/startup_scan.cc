@@ -14,14 +14,19 @@ The scan of the last binary log at start-up, from transaction to transaction. */
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "my_byteorder.h"
 #include "mysql/components/services/log_builtins.h"
 #include "mysqld_error.h"
-#include "sql/binlog/synced_mark.h"
+#include "sql/binlog/checkpoint.h"
+#include "sql/binlog/logged_gtids.h"
 #include "sql/mysqld.h"  // opt_source_verify_checksum
 #include "sql/rpl_gtid.h"
+#include "sql/sql_class.h"
+#include "sql/sql_lex.h"
 #include "sql/sys_vars.h"  // Sys_var_enum
+#include "storage/innobase/include/trx0binlog.h"
 
 using mysql::binlog::event::enum_binlog_checksum_alg;
 using mysql::binlog::event::Log_event_footer;
@@ -56,7 +61,37 @@ SHOW_VAR g_startup_scan_status[] = {
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
 
 void Startup_scan::opened(const char *path, bool is_relay_log) {
-  if (!is_relay_log && s_mode == TRANSACTIONS) g_synced_mark.begin(path);
+  if (is_relay_log || s_mode != TRANSACTIONS) return;
+  g_checkpoint.begin();
+  g_synced_mark.begin(path);
+}
+
+void Startup_scan::transaction_written(const THD &thd,
+                                       const Gtid_log_event &event,
+                                       bool is_wrong) {
+  if (s_mode != TRANSACTIONS) return;
+  g_logged_gtids.transaction_written(event, is_wrong);
+  const auto command = thd.lex->sql_command;
+  g_checkpoint.written(
+      event.get_trx_length(), is_wrong,
+      command == SQLCOM_XA_COMMIT || command == SQLCOM_XA_ROLLBACK);
+}
+
+/** @return offset in the binary log at which the transaction of a session ends
+ */
+static my_off_t end_of_transaction(const THD &thd) {
+  my_off_t end;
+  thd.get_trans_fixed_pos(nullptr, &end);
+  return end;
+}
+
+void Startup_scan::prepared(const THD &thd) {
+  if (s_mode == TRANSACTIONS) g_checkpoint.prepared(end_of_transaction(thd));
+}
+
+void Startup_scan::committed(const THD &thd) {
+  if (s_mode != TRANSACTIONS) return;
+  g_checkpoint.committed(end_of_transaction(thd), trx_binlog::is_decided(thd));
 }
 
 namespace {
@@ -87,9 +122,15 @@ bool is_begin(const Log_event &event) {
 }  // namespace
 
 Startup_scan::~Startup_scan() {
-  if (m_transactions == 0 && !m_is_noted) return;
-  char text[160];
-  if (m_is_noted) {
+  if (m_bytes == 0 && !m_is_noted) return;
+  char text[200];
+  if (m_is_at_checkpoint) {
+    snprintf(
+        text, sizeof(text),
+        "Binary log scan at start-up: %llu bytes before the last checkpoint "
+        "and in the middle of %llu transactions were not read.",
+        m_bytes, m_transactions);
+  } else if (m_is_noted) {
     snprintf(text, sizeof(text),
              "Binary log scan at start-up: the GTIDs were noted at shutdown; "
              "%llu bytes were not read.",
@@ -150,9 +191,9 @@ void Startup_scan::after_event(Binlog_file_reader &reader,
       m_is_closed = !(event.common_header->flags & LOG_EVENT_BINLOG_IN_USE_F);
       break;
     case mysql::binlog::event::PREVIOUS_GTIDS_LOG_EVENT:
-      if (m_gtids != nullptr && m_is_closed && has_checksum(checksum) &&
-          is_intact(event, checksum)) {
-        take_noted_gtids(reader);
+      if (m_purpose != OTHER && has_checksum(checksum) &&
+          is_intact(event, checksum) && !take_noted_gtids(reader)) {
+        skip_to_checkpoint(reader);
       }
       break;
     case mysql::binlog::event::GTID_LOG_EVENT:
@@ -207,34 +248,102 @@ void Startup_scan::skip_to_xid(Binlog_file_reader &reader, my_off_t end) {
   s_bytes_skipped += *n_bytes;
 }
 
-void Startup_scan::take_noted_gtids(Binlog_file_reader &reader) {
+std::unique_ptr<Gtid_set> Startup_scan::decode_gtids(
+    const std::string &encoded) const {
+  auto gtids = std::make_unique<Gtid_set>(m_gtids->get_tsid_map());
+  if (gtids->add_gtid_encoding(
+          reinterpret_cast<const unsigned char *>(encoded.data()),
+          encoded.size()) != RETURN_STATUS_OK ||
+      !m_gtids->is_subset(gtids.get())) {
+    gtids.reset();
+  }
+  return gtids;
+}
+
+bool Startup_scan::take_noted_gtids(Binlog_file_reader &reader) {
+  if (m_purpose != GTIDS || !m_is_closed) return false;
   if (m_limit == NOT_KNOWN) m_limit = find_limit(reader);
   const my_off_t length = reader.ifile()->length();
-  if (m_limit != length) return;
+  if (m_limit != length) return false;
   const std::string &path = reader.ifile()->file_name();
   const auto encoded = g_synced_mark.known_gtids(path);
-  if (!encoded) return;
+  if (!encoded) return false;
+  const auto noted = decode_gtids(*encoded);
+  if (noted == nullptr) return false;
 
-  Gtid_set noted{m_gtids->get_tsid_map()};
-  if (noted.add_gtid_encoding(
-          reinterpret_cast<const unsigned char *>(encoded->data()),
-          encoded->size()) != RETURN_STATUS_OK ||
-      !m_gtids->is_subset(&noted)) {
-    return;
-  }
   const my_off_t here = reader.position();
   const auto n_bytes =
       move_to(reader, mysql::binlog::event::STOP_EVENT, length);
-  if (!n_bytes) return;
-  if (m_gtids->add_gtid_set(&noted) != RETURN_STATUS_OK) {
+  if (!n_bytes) return false;
+  if (m_gtids->add_gtid_set(noted.get()) != RETURN_STATUS_OK) {
     /* What could not be added may be found. */
     (void)reader.seek(here);
-    return;
+    return false;
   }
   m_is_noted = true;
   m_bytes += *n_bytes;
   ++s_gtids_noted;
   s_bytes_skipped += *n_bytes;
+  return true;
+}
+
+bool Startup_scan::is_transaction(Binlog_file_reader &reader,
+                                  const Checkpoint_note &note) {
+  using namespace mysql::binlog::event;
+  const size_t n_bytes = note.m_end - note.m_begin;
+  if (n_bytes > Checkpoint::MAX_TRANSACTION_BYTES) return false;
+  std::vector<unsigned char> events(n_bytes);
+  if (reader.seek(note.m_begin) ||
+      reader.ifile()->read(events.data(), n_bytes) !=
+          static_cast<ssize_t>(n_bytes)) {
+    return false;
+  }
+  size_t at = 0;
+  while (n_bytes - at >= LOG_EVENT_MINIMAL_HEADER_LEN) {
+    unsigned char *event = &events[at];
+    const auto type = static_cast<Log_event_type>(event[EVENT_TYPE_OFFSET]);
+    const size_t length = uint4korr(event + EVENT_LEN_OFFSET);
+    const bool is_gtid = type == GTID_LOG_EVENT ||
+                         type == GTID_TAGGED_LOG_EVENT ||
+                         type == ANONYMOUS_GTID_LOG_EVENT;
+    if (length < LOG_EVENT_MINIMAL_HEADER_LEN || length > n_bytes - at ||
+        is_gtid != (at == 0) ||
+        Log_event_footer::event_checksum_test(event, length,
+                                              BINLOG_CHECKSUM_ALG_CRC32)) {
+      return false;
+    }
+    at += length;
+    if (uint4korr(event + LOG_POS_OFFSET) !=
+        static_cast<uint32_t>(note.m_begin + at)) {
+      return false;
+    }
+  }
+  return at == n_bytes;
+}
+
+void Startup_scan::skip_to_checkpoint(Binlog_file_reader &reader) {
+  if (m_limit == NOT_KNOWN) m_limit = find_limit(reader);
+  if (m_limit == 0) return;
+  const auto note = g_synced_mark.known_checkpoint(reader.ifile()->file_name());
+  const my_off_t here = reader.position();
+  if (!note || note->m_end > m_limit || note->m_begin < here + MIN_SKIP_BYTES) {
+    return;
+  }
+  std::unique_ptr<Gtid_set> noted;
+  if (m_purpose == GTIDS) {
+    noted = decode_gtids(note->m_gtids);
+    if (noted == nullptr) return;
+  }
+  if (!is_transaction(reader, *note) || reader.seek(note->m_begin) ||
+      (noted != nullptr &&
+       m_gtids->add_gtid_set(noted.get()) != RETURN_STATUS_OK)) {
+    (void)reader.seek(here);
+    return;
+  }
+  m_is_at_checkpoint = true;
+  m_bytes += note->m_begin - here;
+  s_bytes_skipped += note->m_begin - here;
+  if (noted != nullptr) ++s_gtids_noted;
 }
 
 }  // namespace binlog

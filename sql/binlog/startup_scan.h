@@ -28,10 +28,26 @@ middle, which only reading the middle can tell;
 - at least MIN_SKIP_BYTES are saved, below which reading on is faster;
 - the server is starting: the first loop has other callers later.
 
-After a shutdown there is a shorter way. The server that has closed the file has
-noted the GTIDs in it, see Closed_note. Then they are taken from there once the
-Previous_gtids event at the beginning has been read, and the reader is moved to
-the Stop event at the end, if all of this holds besides the last two above:
+After a crash there is a shorter way if the server has noted a checkpoint, see
+Checkpoint: a place before which no transaction is needed. Once the
+Previous_gtids event at the beginning has been read, the GTIDs are taken from
+the note, and the reader is moved to the last transaction before that place, if
+all of this holds besides the last two above:
+
+- the file has checksums, that of the Previous_gtids event fits, and its GTIDs
+  are in the set;
+- the checkpoint is within what is known to be on disk;
+- the transaction is there: events whose positions and checksums fit, a GTID
+  event first, from where to where the note says. So the loop has read a whole
+  transaction when it meets what was not synced, and does not take the file for
+  torn at its beginning;
+- MIN_SKIP_BYTES are saved.
+
+After a shutdown there is a still shorter way. The server that has closed the
+file has noted the GTIDs in it, see Closed_note. Then they are taken from there
+once the Previous_gtids event at the beginning has been read, and the reader is
+moved to the Stop event at the end, if all of this holds besides the last two
+above:
 
 - the Format_description event says that the file was closed;
 - the note is about this file, all of which was synced, and about this state;
@@ -47,15 +63,19 @@ noticed by the start. With EVENTS it is, if it hits the header of an event. */
 #define BINLOG_STARTUP_SCAN_H
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "my_inttypes.h"
 #include "mysql/binlog/event/binlog_event.h"
 #include "mysql/status_var.h"
+#include "sql/binlog/synced_mark.h"
 #include "sql/binlog_reader.h"
 #include "sql/log_event.h"
 
 class Gtid_set;
+class THD;
 
 namespace binlog {
 
@@ -73,16 +93,24 @@ class Startup_scan {
   /** Bytes that were moved over since the server started. */
   static ulonglong s_bytes_skipped;
 
-  /** Files whose GTIDs were taken from the note: 1 or 0. */
+  /** Files whose GTIDs were taken from the note, all or those up to a
+  checkpoint: 1 or 0. */
   static ulonglong s_gtids_noted;
 
   /** Fewest bytes that are moved over. A read of so much takes a volume with
   3,000 reads and 125 MiB a second longer than a read elsewhere. */
   static constexpr my_off_t MIN_SKIP_BYTES = 65536;
 
+  /** What the loop is after. */
+  enum Purpose { GTIDS, RECOVERY, OTHER };
+
+  /** @param[in] purpose  not GTIDS */
+  explicit Startup_scan(Purpose purpose) : m_purpose(purpose) {}
+
   /** @param[in,out] gtids  the set to which the loop adds the GTIDs of the
                         file; nullptr if it is after something else */
-  explicit Startup_scan(Gtid_set *gtids = nullptr) : m_gtids(gtids) {}
+  explicit Startup_scan(Gtid_set *gtids)
+      : m_purpose(gtids != nullptr ? GTIDS : OTHER), m_gtids(gtids) {}
   Startup_scan(const Startup_scan &) = delete;
   Startup_scan &operator=(const Startup_scan &) = delete;
 
@@ -106,6 +134,23 @@ class Startup_scan {
   @param[in] path          the file; its first event has been written
   @param[in] is_relay_log  true if it is no binary log */
   static void opened(const char *path, bool is_relay_log);
+
+  /** A transaction has been written to the binary log, or an error may have
+  left a part of it.
+  @param[in] thd       the session
+  @param[in] event     its GTID event
+  @param[in] is_wrong  there was an error */
+  static void transaction_written(const THD &thd, const Gtid_log_event &event,
+                                  bool is_wrong);
+
+  /** What was written last is to be committed in the engines, and a rotation of
+  the binary log waits for that.
+  @param[in] thd  the session, which knows where in the file it ends */
+  static void prepared(const THD &thd);
+
+  /** It has been committed, or could not be.
+  @param[in] thd  the session */
+  static void committed(const THD &thd);
 
   /** @param[in] type      XID_EVENT or STOP_EVENT
   @param[in] checksum  how the events of the file are checked
@@ -138,8 +183,24 @@ class Startup_scan {
 
   /** Take the GTIDs of the file from the note, if there is one, and move the
   reader to the Stop event.
+  @param[in,out] reader  the reader, after the Previous_gtids event
+  @return whether it was moved */
+  bool take_noted_gtids(Binlog_file_reader &reader);
+
+  /** Take the GTIDs up to the checkpoint from the note, if there is one, and
+  move the reader to the last transaction before it.
   @param[in,out] reader  the reader, after the Previous_gtids event */
-  void take_noted_gtids(Binlog_file_reader &reader);
+  void skip_to_checkpoint(Binlog_file_reader &reader);
+
+  /** @param[in] encoded  the set of a note
+  @return the set; nothing if it is none, or lacks what the loop has found */
+  std::unique_ptr<Gtid_set> decode_gtids(const std::string &encoded) const;
+
+  /** @param[in,out] reader  the reader; where it stands afterwards is undefined
+  @param[in]     note    a checkpoint
+  @return true if the transaction before it is there, undamaged */
+  static bool is_transaction(Binlog_file_reader &reader,
+                             const Checkpoint_note &note);
 
   /** Move the reader to an event, or leave it where it is.
   @param[in,out] reader  the reader
@@ -159,14 +220,18 @@ class Startup_scan {
   0. */
   my_off_t m_end{0};
 
-  Gtid_set *m_gtids;
+  const Purpose m_purpose;
+  Gtid_set *const m_gtids{nullptr};
 
   /** The Format_description event says that the file was closed. */
   bool m_is_closed{false};
 
   ulonglong m_transactions{0};
   ulonglong m_bytes{0};
+  /** The GTIDs were taken from the note, and what was moved over is up to the
+  end or up to a checkpoint. */
   bool m_is_noted{false};
+  bool m_is_at_checkpoint{false};
 
   static constexpr my_off_t NOT_KNOWN = ~my_off_t{0};
 };

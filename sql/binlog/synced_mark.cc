@@ -24,17 +24,21 @@ How far the binary log that is being written is known to be on disk. */
 #include "mysql/binlog/event/binlog_event.h"
 #include "mysql/components/services/log_builtins.h"
 #include "mysqld_error.h"
+#include "sql/binlog/checkpoint.h"
 #include "sql/log_event.h"  // BIN_LOG_HEADER_SIZE, BINLOG_MAGIC
 
 namespace binlog {
 
-Synced_mark g_synced_mark;
+Synced_mark g_synced_mark{&g_checkpoint};
 
 namespace {
 
 constexpr unsigned char MAGIC[] = {'M', 'Y', 'B', 'L', 'S', 'Y', 'N', '1'};
 constexpr unsigned char GTIDS_MAGIC[] = {'M', 'Y', 'B', 'L',
                                          'G', 'T', 'I', '1'};
+
+constexpr unsigned char CHECKPOINT_MAGIC[] = {'M', 'Y', 'B', 'L',
+                                              'C', 'H', 'K', '1'};
 
 /** Longest first event that is looked at; a format description event has some
 hundred bytes. */
@@ -130,6 +134,15 @@ uint64_t bytes_by(const std::string &content, const std::string &path) {
   const auto about = Synced_note::about(log_fd, path);
   ::close(log_fd);
   return about && about->same_file(*note) ? note->m_synced_bytes : 0;
+}
+
+/** @return the checkpoint that a note has of a binary log, nothing if it has
+none or is about another one */
+std::optional<Checkpoint_note> checkpoint_by(const std::string &content,
+                                             const std::string &path) {
+  auto note = Checkpoint_note::decode(content);
+  if (note && note->m_end > bytes_by(content, path)) note.reset();
+  return note;
 }
 
 /** @return the GTIDs that a note says are in a binary log, nothing if it does
@@ -262,6 +275,59 @@ std::optional<Closed_note> Closed_note::about(int fd, uint64_t n_bytes) {
   return note;
 }
 
+/** @return checksum of the second part of a note and of what the first is about
+@param[in] synced  the first part
+@param[in] bytes   the second one, up to its checksum */
+static uint32_t checkpoint_crc(Synced_note synced, const std::string &bytes) {
+  synced.m_synced_bytes = 0;
+  const auto about = synced.encode();
+  /* With a checksum behind it, that of any bytes is the same. */
+  std::string all(about.begin(), about.end() - Checkpoint_note::CRC_BYTES);
+  all.append(bytes);
+  return crc_of(all.data(), all.size());
+}
+
+std::string Checkpoint_note::encode(const Synced_note &synced) const {
+  unsigned char head[HEAD_BYTES];
+  memcpy(head, CHECKPOINT_MAGIC, sizeof(CHECKPOINT_MAGIC));
+  int8store(head + 8, m_begin);
+  int4store(head + 16, static_cast<uint32_t>(m_end - m_begin));
+  int4store(head + 20, static_cast<uint32_t>(m_gtids.size()));
+  std::string bytes(head, head + sizeof(head));
+  bytes.append(m_gtids);
+  unsigned char crc[CRC_BYTES];
+  int4store(crc, checkpoint_crc(synced, bytes));
+  const auto first = synced.encode();
+  return std::string(first.begin(), first.end())
+      .append(bytes)
+      .append(crc, crc + sizeof(crc));
+}
+
+std::optional<Checkpoint_note> Checkpoint_note::decode(
+    const std::string &content) {
+  const auto synced = decode_synced(content);
+  constexpr size_t first_bytes = Synced_note::BYTES;
+  if (!synced || content.size() < first_bytes + HEAD_BYTES + CRC_BYTES) {
+    return std::nullopt;
+  }
+  const auto *head =
+      reinterpret_cast<const unsigned char *>(content.data()) + first_bytes;
+  const size_t n_gtids = uint4korr(head + 20);
+  if (memcmp(head, CHECKPOINT_MAGIC, sizeof(CHECKPOINT_MAGIC)) != 0 ||
+      n_gtids > content.size() - first_bytes - HEAD_BYTES - CRC_BYTES) {
+    return std::nullopt;
+  }
+  const auto bytes = content.substr(first_bytes, HEAD_BYTES + n_gtids);
+  if (uint4korr(head + bytes.size()) != checkpoint_crc(*synced, bytes)) {
+    return std::nullopt;
+  }
+  Checkpoint_note note;
+  note.m_begin = uint8korr(head + 8);
+  note.m_end = note.m_begin + uint4korr(head + 16);
+  note.m_gtids = bytes.substr(HEAD_BYTES);
+  return note;
+}
+
 std::string Synced_mark::path_of(const std::string &path) {
   const size_t dot = path.rfind('.');
   const size_t slash = path.rfind('/');
@@ -347,12 +413,19 @@ Synced_mark::Sync::~Sync() {
 void Synced_mark::Sync::succeeded() {
   if (m_mark == nullptr) return;
   Synced_mark &mark = *m_mark;
+  const auto checkpoint = mark.m_checkpoint != nullptr && m_bytes > 0
+                              ? mark.m_checkpoint->take(m_bytes)
+                              : std::nullopt;
   const std::lock_guard guard{mark.m_mutex};
-  if (!end() || m_bytes < mark.m_note.m_synced_bytes + STEP_BYTES) return;
+  if (!end()) return;
+  if (m_bytes < mark.m_note.m_synced_bytes + STEP_BYTES && !checkpoint) return;
   mark.m_note.m_synced_bytes = m_bytes;
   const auto bytes = mark.m_note.encode();
   /* The disk may be full. An older note, or a torn one, is as good. */
-  if (!mark.write({bytes.begin(), bytes.end()})) mark.close_files();
+  if (!mark.write(checkpoint ? checkpoint->encode(mark.m_note)
+                             : std::string(bytes.begin(), bytes.end()))) {
+    mark.close_files();
+  }
 }
 
 void Synced_mark::Sync::closed(uint64_t n_bytes,
@@ -368,8 +441,12 @@ void Synced_mark::Sync::closed(uint64_t n_bytes,
         gtids ? Closed_note::about(mark.m_log_fd, n_bytes) : std::nullopt;
     if (closed) {
       closed->m_gtids = *gtids;
-      if (mark.write(closed->encode(mark.m_note)))
+      const auto content = closed->encode(mark.m_note);
+      /* A checkpoint may have been longer. */
+      if (mark.write(content) &&
+          ::ftruncate(mark.m_note_fd, content.size()) == 0) {
         (void)::fsync(mark.m_note_fd);
+      }
     } else {
       const auto bytes = mark.m_note.encode();
       (void)mark.write({bytes.begin(), bytes.end()});
@@ -379,8 +456,8 @@ void Synced_mark::Sync::closed(uint64_t n_bytes,
   mark.close_files();
 }
 
-void Synced_mark::Sync::binlog_closed(bool is_synced, bool ends,
-                                      uint64_t n_bytes) {
+void Synced_mark::Sync::log_closed(bool is_synced, bool ends,
+                                   uint64_t n_bytes) {
   if (m_mark == nullptr) return;
   if (is_synced) closed(n_bytes, ends ? g_logged_gtids.encode() : std::nullopt);
   g_logged_gtids.forget();
@@ -400,6 +477,13 @@ std::optional<std::string> Synced_mark::known_gtids(const std::string &path) {
   auto gtids = gtids_by(read_note(path), path);
   const std::lock_guard guard{m_mutex};
   return gtids ? gtids : gtids_by(m_former, path);
+}
+
+std::optional<Checkpoint_note> Synced_mark::known_checkpoint(
+    const std::string &path) {
+  auto checkpoint = checkpoint_by(read_note(path), path);
+  const std::lock_guard guard{m_mutex};
+  return checkpoint ? checkpoint : checkpoint_by(m_former, path);
 }
 
 }  // namespace binlog

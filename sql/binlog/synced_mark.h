@@ -37,6 +37,23 @@ about the file: the kernel reports an error once, to one of those that sync, and
 the next sync succeeds without the pages. When the next file is begun, the note
 is removed.
 
+With a checkpoint, see checkpoint.h, the server adds where the last transaction
+before it begins, how long that is, and the GTIDs that a start would find in the
+file up to its end. This is written after the binary log was synced up to there:
+
+  offset  size
+      40     8  magic, "MYBLCHK1"
+      48     8  offset at which the transaction begins
+      56     4  its length in bytes
+      60     4  size n of the set in bytes, at most Logged_gtids::MAX_BYTES
+      64     n  the set, encoded as in a Previous_gtids event
+    64+n     4  CRC-32 of the first 36 bytes, as they are in a note that says
+                that 0 bytes were synced, and of the bytes from offset 40 on
+
+What follows is what is left of a longer one. As long as the file is the one
+that the note is about, the checkpoint holds: nobody writes to the file but at
+its end.
+
 A server that shuts down adds the GTIDs that a start would find in the file, see
 logged_gtids.h. Then the note is longer, and is synced:
 
@@ -48,9 +65,9 @@ logged_gtids.h. Then the note is longer, and is synced:
       64     n  the set, encoded as in a Previous_gtids event
     64+n     4  CRC-32 of the bytes before, from offset 0
 
-The set counts if the whole binary log is noted as synced and has still that
-size, time and end. So nobody has written to it since, be it a server or a copy
-that was put in its place. */
+in the place of the checkpoint. The set counts if the whole binary log is noted
+as synced and has still that size, time and end. So nobody has written to it
+since, be it a server or a copy that was put in its place. */
 
 #ifndef BINLOG_SYNCED_MARK_H
 #define BINLOG_SYNCED_MARK_H
@@ -64,6 +81,8 @@ that was put in its place. */
 #include "sql/binlog/logged_gtids.h"
 
 namespace binlog {
+
+class Checkpoint;
 
 /** What a note is about, and what it says. */
 struct Synced_note {
@@ -128,6 +147,27 @@ struct Closed_note {
   static std::optional<Closed_note> about(int fd, uint64_t n_bytes);
 };
 
+/** What a server notes in addition while it writes to the file. */
+struct Checkpoint_note {
+  static constexpr size_t HEAD_BYTES = 24;
+  static constexpr size_t CRC_BYTES = 4;
+
+  /** Offsets at which the last transaction before the checkpoint begins and
+  ends. */
+  uint64_t m_begin{};
+  uint64_t m_end{};
+  /** The GTIDs of the file up to its end, encoded. */
+  std::string m_gtids;
+
+  /** @param[in] synced  the note that it is added to
+  @return what stands in the file, both notes */
+  std::string encode(const Synced_note &synced) const;
+
+  /** @param[in] content  what stands in the file
+  @return the checkpoint, or nothing if there is none or it is damaged */
+  static std::optional<Checkpoint_note> decode(const std::string &content);
+};
+
 /** Keeps the note about the binary log that is being written. Thread-safe. */
 class Synced_mark {
  public:
@@ -136,7 +176,10 @@ class Synced_mark {
   what was not synced. */
   static constexpr uint64_t STEP_BYTES = 65536;
 
-  Synced_mark() = default;
+  /** @param[in,out] checkpoint  what checkpoints are taken from; nullptr if
+                              none are noted */
+  explicit Synced_mark(Checkpoint *checkpoint = nullptr)
+      : m_checkpoint(checkpoint) {}
   Synced_mark(const Synced_mark &) = delete;
   Synced_mark &operator=(const Synced_mark &) = delete;
   ~Synced_mark();
@@ -163,7 +206,8 @@ class Synced_mark {
     Sync &operator=(const Sync &) = delete;
     ~Sync();
 
-    /** There was no error: what had been written before the sync is synced. */
+    /** There was no error: what had been written before the sync is synced. A
+    checkpoint within that is noted, too. */
     void succeeded();
 
     /** There was no error, nobody has written to the file since, and nobody
@@ -180,7 +224,7 @@ class Synced_mark {
     @param[in] is_synced  there was no error, see closed()
     @param[in] ends       the server ends; what g_logged_gtids knows is noted
     @param[in] n_bytes    bytes that were given to the file to be written */
-    void binlog_closed(bool is_synced, bool ends, uint64_t n_bytes);
+    void log_closed(bool is_synced, bool ends, uint64_t n_bytes);
 
    private:
     /** The sync has ended; to be called with the mutex of the mark.
@@ -219,6 +263,12 @@ class Synced_mark {
   @return the set, encoded; nothing if it is not known */
   std::optional<std::string> known_gtids(const std::string &path);
 
+  /** The last checkpoint that was noted of a binary log, also by the note that
+  the last begin() has removed.
+  @param[in] path  a binary log
+  @return the checkpoint; nothing if none is known */
+  std::optional<Checkpoint_note> known_checkpoint(const std::string &path);
+
   /** @param[in] path  a binary log
   @return path of the file with the note */
   static std::string path_of(const std::string &path);
@@ -231,6 +281,7 @@ class Synced_mark {
   @return false if that has failed; then it is as it was, torn, or absent */
   bool write(const std::string &content);
 
+  Checkpoint *const m_checkpoint;
   std::mutex m_mutex;
   int m_log_fd{-1};
   int m_note_fd{-1};

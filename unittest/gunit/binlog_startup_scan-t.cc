@@ -5,7 +5,8 @@ the terms of the GNU General Public License, version 2.0, as published by the
 Free Software Foundation. It is distributed without any warranty. */
 
 /** Unit tests of the scan of the binary log from transaction to transaction:
-what counts as the end of a transaction, and the note about what is synced. */
+what counts as the end of a transaction, the note about what is synced, and
+checkpoints. */
 
 #include <gtest/gtest.h>
 
@@ -21,11 +22,13 @@ what counts as the end of a transaction, and the note about what is synced. */
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "my_byteorder.h"
+#include "sql/binlog/checkpoint.h"
 #include "sql/binlog/logged_gtids.h"
 #include "sql/binlog/startup_scan.h"
 #include "sql/binlog/synced_mark.h"
@@ -59,6 +62,8 @@ extern "C" int fsync(int fd) {
 
 namespace binlog_startup_scan_unittest {
 
+using binlog::Checkpoint;
+using binlog::Checkpoint_note;
 using binlog::Closed_note;
 using binlog::Logged_gtids;
 using binlog::Startup_scan;
@@ -214,6 +219,51 @@ TEST(BinlogClosedNote, Format) {
   }
 }
 
+TEST(BinlogCheckpointNote, Format) {
+  Synced_note synced;
+  synced.m_inode = 7;
+  synced.m_synced_bytes = 4711;
+  Checkpoint_note note;
+  note.m_begin = 0x1122334455667788;
+  note.m_end = note.m_begin + 0xfedc;
+  for (const size_t n_bytes : {size_t{0}, size_t{8}, Logged_gtids::MAX_BYTES}) {
+    note.m_gtids.assign(n_bytes, 'g');
+    const std::string content = note.encode(synced);
+    ASSERT_EQ(68 + n_bytes, content.size());
+    EXPECT_EQ("MYBLCHK1", content.substr(40, 8));
+    EXPECT_EQ('\x88', content[48]);
+    EXPECT_EQ('\xdc', content[56]);
+    EXPECT_FALSE(Closed_note::decode(content));
+    /* What is left of a longer one may follow. */
+    for (const char *left : {"", "left"}) {
+      const auto read = Checkpoint_note::decode(content + left);
+      ASSERT_TRUE(read);
+      EXPECT_EQ(note.m_begin, read->m_begin);
+      EXPECT_EQ(note.m_end, read->m_end);
+      EXPECT_EQ(note.m_gtids, read->m_gtids);
+    }
+  }
+
+  note.m_gtids = "a set of GTIDs";
+  const std::string good = note.encode(synced);
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string damaged = good;
+    damaged[i] ^= 0x40;
+    EXPECT_FALSE(Checkpoint_note::decode(damaged)) << "byte " << i;
+    EXPECT_FALSE(Checkpoint_note::decode(good.substr(0, i))) << i << " bytes";
+  }
+
+  /* The first part is written again when more was synced. */
+  const auto with_first = [&](const Synced_note &other) {
+    const auto first = other.encode();
+    return std::string(first.begin(), first.end()) + good.substr(first.size());
+  };
+  synced.m_synced_bytes = 5000;
+  EXPECT_TRUE(Checkpoint_note::decode(with_first(synced)));
+  synced.m_inode = 8;
+  EXPECT_FALSE(Checkpoint_note::decode(with_first(synced))) << "another file";
+}
+
 /** The set is what the events say, not more and not less. */
 class BinlogLoggedGtidsTest : public ::testing::Test {
  protected:
@@ -317,6 +367,206 @@ TEST_F(BinlogLoggedGtidsTest, TooLarge) {
   for (size_t i = 0; i < Logged_gtids::CHECK_EVERY; ++i) write(B, 1 + i);
   for (size_t i = 0; i <= n_fit; ++i) write(A, 2 + 2 * i);
   EXPECT_FALSE(m_gtids.encode());
+}
+
+class BinlogCheckpointTest : public BinlogLoggedGtidsTest {
+ protected:
+  void SetUp() override {
+    BinlogLoggedGtidsTest::SetUp();
+    s_n_flushes = 0;
+    s_can_flush = true;
+    begin("");
+    m_checkpoint.begin();
+  }
+
+  /** A transaction is written that is to be committed. */
+  void prepare(uint64_t end, uint64_t n_bytes = 100) {
+    m_checkpoint.written(n_bytes, false, false);
+    m_checkpoint.prepared(end);
+  }
+
+  /** @return the end of the checkpoint that is taken, 0 if there is none */
+  uint64_t take(uint64_t synced_bytes = ~0ULL) {
+    const auto note = m_checkpoint.take(synced_bytes);
+    return note ? note->m_end : 0;
+  }
+
+  static bool flush() {
+    ++s_n_flushes;
+    return s_can_flush;
+  }
+
+  static constexpr uint64_t STEP = Checkpoint::STEP_BYTES;
+  static int s_n_flushes;
+  static bool s_can_flush;
+  Checkpoint m_checkpoint{flush, m_gtids};
+};
+
+int BinlogCheckpointTest::s_n_flushes;
+bool BinlogCheckpointTest::s_can_flush;
+
+TEST_F(BinlogCheckpointTest, WaitsForCommits) {
+  write(A, 1);
+  prepare(STEP - 1);
+  m_checkpoint.committed(STEP - 1);
+  EXPECT_EQ(0u, take()) << "too early";
+
+  /* Two are to be committed, in any order; a third one comes later. */
+  prepare(STEP - 1);
+  prepare(STEP + 100);
+  write(A, 2);
+  prepare(STEP + 300);
+  EXPECT_EQ(0u, take());
+  m_checkpoint.committed(STEP + 300);
+  EXPECT_EQ(0u, take());
+  m_checkpoint.committed(STEP + 100);
+  EXPECT_EQ(0u, take());
+  EXPECT_EQ(0, s_n_flushes);
+  m_checkpoint.committed(STEP - 1);
+  EXPECT_EQ(0u, take(STEP + 99)) << "not synced";
+  EXPECT_EQ(0, s_n_flushes);
+  const auto note = m_checkpoint.take(STEP + 100);
+  ASSERT_TRUE(note);
+  EXPECT_EQ(STEP, note->m_begin);
+  EXPECT_EQ(STEP + 100, note->m_end);
+  EXPECT_EQ(encoded(A + ":1"), note->m_gtids) << "not those behind it";
+  EXPECT_EQ(1, s_n_flushes);
+  EXPECT_EQ(0u, take()) << "taken";
+}
+
+TEST_F(BinlogCheckpointTest, NotDurable) {
+  prepare(STEP);
+  m_checkpoint.committed(STEP);
+  s_can_flush = false;
+  EXPECT_EQ(0u, take());
+  s_can_flush = true;
+  EXPECT_EQ(0u, take()) << "given up";
+  prepare(2 * STEP);
+  m_checkpoint.committed(2 * STEP);
+  EXPECT_EQ(2 * STEP, take());
+}
+
+TEST_F(BinlogCheckpointTest, HowOften) {
+  const auto is_due = [&](uint64_t end) {
+    prepare(end);
+    m_checkpoint.committed(end);
+    return take() == end;
+  };
+  EXPECT_TRUE(is_due(STEP));
+  EXPECT_FALSE(is_due(2 * STEP - 1));
+  EXPECT_TRUE(is_due(2 * STEP));
+  constexpr uint64_t large = 1ULL << 30;
+  EXPECT_TRUE(is_due(large));
+  EXPECT_FALSE(is_due(large + 16 * 1024 * 1024));
+  EXPECT_TRUE(is_due(large + 17 * 1024 * 1024));
+}
+
+TEST_F(BinlogCheckpointTest, LongTransactions) {
+  const auto longest = Checkpoint::MAX_TRANSACTION_BYTES;
+  prepare(3 * STEP, longest + 1);
+  m_checkpoint.committed(3 * STEP);
+  EXPECT_EQ(0u, take());
+  prepare(4 * STEP, longest);
+  m_checkpoint.committed(4 * STEP);
+  EXPECT_EQ(4 * STEP, take());
+}
+
+TEST_F(BinlogCheckpointTest, Blocked) {
+  for (const bool is_xa : {true, false}) {
+    m_checkpoint.begin();
+    begin("");
+    m_checkpoint.written(100, !is_xa, is_xa);
+    prepare(STEP);
+    m_checkpoint.committed(STEP);
+    EXPECT_EQ(0u, take());
+  }
+  m_checkpoint.begin();
+  prepare(STEP);
+  /* The one under way lies before it. */
+  m_checkpoint.written(100, false, true);
+  m_checkpoint.committed(STEP);
+  EXPECT_EQ(STEP, take());
+  prepare(9 * STEP);
+  m_checkpoint.committed(9 * STEP);
+  EXPECT_EQ(0u, take());
+
+  /* The GTIDs are not known. */
+  m_checkpoint.begin();
+  m_gtids.forget();
+  prepare(STEP);
+  m_checkpoint.committed(STEP);
+  EXPECT_EQ(0u, take());
+}
+
+TEST_F(BinlogCheckpointTest, StillPrepared) {
+  /* The one under way is before or behind that which was not committed. */
+  for (const bool is_before : {true, false}) {
+    m_checkpoint.begin();
+    prepare(STEP);
+    prepare(2 * STEP);
+    m_checkpoint.committed(is_before ? 2 * STEP : STEP, false);
+    m_checkpoint.committed(is_before ? STEP : 2 * STEP);
+    EXPECT_EQ(0u, take());
+    prepare(3 * STEP);
+    m_checkpoint.committed(3 * STEP);
+    EXPECT_EQ(0u, take());
+  }
+  m_checkpoint.begin();
+  prepare(STEP);
+  m_checkpoint.committed(STEP);
+  EXPECT_EQ(STEP, take()) << "another file";
+}
+
+TEST_F(BinlogCheckpointTest, AnotherFile) {
+  prepare(STEP);
+  m_checkpoint.committed(STEP);
+  m_checkpoint.begin();
+  EXPECT_EQ(0u, take()) << "of the file before";
+
+  /* Some of the file before are still to be committed: which ones are told
+  later is not known. */
+  prepare(STEP);
+  prepare(2 * STEP);
+  m_checkpoint.begin();
+  m_checkpoint.committed(STEP);
+  prepare(3 * STEP);
+  m_checkpoint.committed(2 * STEP);
+  EXPECT_EQ(0u, take());
+  m_checkpoint.committed(3 * STEP);
+  EXPECT_EQ(0u, take());
+  m_checkpoint.begin();
+  prepare(STEP);
+  m_checkpoint.committed(STEP);
+  EXPECT_EQ(STEP, take());
+}
+
+/** Whatever the order of commits: what is before a checkpoint is committed. */
+TEST_F(BinlogCheckpointTest, AnyOrder) {
+  std::mt19937 random{4711};
+  int n_taken = 0;
+  for (int run = 0; run < 50; ++run) {
+    m_checkpoint.begin();
+    std::vector<uint64_t> waiting;
+    uint64_t end = 0;
+    for (int step = 0; step < 2000; ++step) {
+      if (waiting.empty() || (waiting.size() < 40 && random() % 2 == 0)) {
+        const uint64_t n_bytes = 100 + random() % 5000;
+        end += n_bytes;
+        waiting.push_back(end);
+        prepare(end, n_bytes);
+      } else {
+        const auto it = waiting.begin() + random() % waiting.size();
+        m_checkpoint.committed(*it);
+        waiting.erase(it);
+      }
+      if (const auto checkpoint = take()) {
+        ++n_taken;
+        for (const auto other : waiting) ASSERT_GT(other, checkpoint);
+      }
+    }
+    for (const auto other : waiting) m_checkpoint.committed(other);
+  }
+  EXPECT_LT(500, n_taken);
 }
 
 TEST(BinlogSyncedNote, SameFile) {
@@ -760,6 +1010,106 @@ TEST_F(BinlogSyncedMarkTest, GtidsOfAClosedFile) {
   }
   EXPECT_FALSE(known());
   EXPECT_EQ(40u, std::filesystem::file_size(note));
+}
+
+/** A file with a checkpoint at a time; see the test below. */
+class BinlogSyncedCheckpointTest : public BinlogSyncedMarkTest {
+ protected:
+  void SetUp() override {
+    BinlogSyncedMarkTest::SetUp();
+    m_mode = std::exchange(Startup_scan::s_mode, Startup_scan::TRANSACTIONS);
+    m_lock = std::exchange(global_tsid_lock, new Checkable_rwlock);
+    m_map = std::exchange(global_tsid_map, new Tsid_map{global_tsid_lock});
+    global_tsid_lock->wrlock();
+    {
+      const Gtid_set set{global_tsid_map, global_tsid_lock};
+      m_gtids.written(Previous_gtids_log_event{&set});
+    }
+    global_tsid_lock->unlock();
+    make_log(1000);
+    m_checkpoint.begin();
+    m_mark.begin(m_log);
+  }
+  void TearDown() override {
+    delete std::exchange(global_tsid_map, m_map);
+    delete std::exchange(global_tsid_lock, m_lock);
+    Startup_scan::s_mode = m_mode;
+    BinlogSyncedMarkTest::TearDown();
+  }
+
+  /** A transaction is written and committed, and the file is synced. */
+  void write_until(uint64_t end) {
+    set_length(end);
+    m_checkpoint.written(100, false, false);
+    m_checkpoint.prepared(end);
+    m_checkpoint.committed(end);
+    sync(m_mark);
+  }
+
+  static uint64_t known(Synced_mark &mark, const std::string &path) {
+    const auto note = mark.known_checkpoint(path);
+    return note ? note->m_end : 0;
+  }
+  uint64_t known() {
+    Synced_mark mark;
+    return known(mark, m_log);
+  }
+
+  ulong m_mode;
+  Checkable_rwlock *m_lock;
+  Tsid_map *m_map;
+  Logged_gtids m_gtids;
+  Checkpoint m_checkpoint{[] { return true; }, m_gtids};
+  Synced_mark m_mark{&m_checkpoint};
+};
+
+TEST_F(BinlogSyncedCheckpointTest, IsNoted) {
+  EXPECT_EQ(0u, known());
+  write_until(STEP + 5);
+  EXPECT_EQ(STEP + 5, known());
+  EXPECT_EQ(STEP + 5, Synced_mark::synced_bytes(m_log));
+
+  /* More is synced, without another checkpoint. */
+  set_length(3 * STEP);
+  sync(m_mark);
+  EXPECT_EQ(STEP + 5, known());
+  EXPECT_EQ(3 * STEP, Synced_mark::synced_bytes(m_log));
+  set_length(4 * STEP - 1);
+  write_until(4 * STEP - 1);
+  EXPECT_EQ(4 * STEP - 1, known());
+  EXPECT_EQ(4 * STEP - 1, Synced_mark::synced_bytes(m_log)) << "with it";
+
+  /* A sync that fails: what was noted holds, no more is noted. */
+  fail_to_sync(m_mark);
+  write_until(9 * STEP);
+  EXPECT_EQ(4 * STEP - 1, known());
+
+  /* The next server moves it into memory. */
+  const std::string former = m_log;
+  m_log = m_folder + "/binlog.000008";
+  make_log(1001);
+  m_mark.begin(m_log);
+  EXPECT_EQ(0u, std::filesystem::file_size(Synced_mark::path_of(m_log)));
+  EXPECT_EQ(4 * STEP - 1, known(m_mark, former));
+  EXPECT_EQ(0u, known(m_mark, m_log));
+}
+
+TEST_F(BinlogSyncedCheckpointTest, OfAnotherFile) {
+  write_until(STEP);
+  std::filesystem::copy(m_log, m_folder + "/copy");
+  std::filesystem::rename(m_log, m_folder + "/old");
+  std::filesystem::rename(m_folder + "/copy", m_log);
+  EXPECT_EQ(0u, known()) << "a copy";
+  std::filesystem::rename(m_folder + "/old", m_log);
+  EXPECT_EQ(STEP, known());
+}
+
+TEST_F(BinlogSyncedCheckpointTest, ClosedFile) {
+  write_until(STEP);
+  Synced_mark::Sync{&m_mark}.closed(STEP, "");
+  EXPECT_EQ(68u, std::filesystem::file_size(Synced_mark::path_of(m_log)));
+  EXPECT_EQ(0u, known());
+  EXPECT_EQ("", Synced_mark{}.known_gtids(m_log));
 }
 
 TEST_F(BinlogSyncedMarkTest, SyncOfTheFileBefore) {

@@ -16,7 +16,7 @@ _FOUND: dict[str, int | None] = dict.fromkeys(CANARIES, 1)
 def report(**changes: object) -> Report:
     values: dict[str, object] = {
         "cases": Counter(whole=12, torn=2, damaged=2, noted=2, stale=2), "with_stock": 7, "skipping": 5, "could_skip": 6,
-        "canaries": _FOUND, "noted": 2, "could_note": 2, "replicas": 1,
+        "canaries": _FOUND, "checkpoints": 3, "could_checkpoint": 3, "noted": 2, "could_note": 2, "replicas": 1,
     }  # fmt: skip
     made = Report(1)
     for name, value in (values | changes).items():
@@ -44,6 +44,8 @@ def test_a_good_run() -> None:
         ({"refused": 6}, "in 6 of 20 cases the server did not start"),
         ({"noted": 1}, "taken from the note in 1 of 2 cases only"),
         ({"noted": 0, "could_note": 0}, "taken from the note in 0 of 0 cases only"),
+        ({"checkpoints": 2}, "2 of 3 starts only have relied on a checkpoint"),
+        ({"checkpoints": 0, "could_checkpoint": 0}, "0 of 0 starts only have relied on a checkpoint"),
         ({"wrongly_noted": 1}, "in 1 cases they were, though"),
         ({"cases": Counter(whole=15, damaged=1, noted=2, stale=2)}, "no case was torn"),
         ({"cases": Counter(whole=15, torn=1, noted=2, stale=2)}, "no case was damaged"),

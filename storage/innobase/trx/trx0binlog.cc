@@ -1,0 +1,31 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file trx/trx0binlog.cc
+What a checkpoint of the binary log has to know of InnoDB. */
+
+#include "trx0binlog.h"
+
+#include "ha_prototypes.h"
+#include "handler/ha_innodb.h"
+#include "log0buf.h"
+#include "trx0trx.h"
+
+namespace trx_binlog {
+
+bool is_decided(const THD &thd) {
+  /* If it has no session of InnoDB yet, this makes one. */
+  const trx_t *trx = thd_to_trx(const_cast<THD *>(&thd));
+  /* Without redo a recovery does not find it. */
+  return trx == nullptr || !trx_is_started(trx) ||
+         !trx_is_redo_rseg_updated(trx) || trx_is_prepared_in_tc(trx);
+}
+
+void flush_redo() {
+  if (!srv_read_only_mode) log_buffer_flush_to_disk(true);
+}
+
+}  // namespace trx_binlog
