@@ -132,8 +132,8 @@ class Binlog(FullTables):
 def name_the_copy(data: Path) -> None:
     """Make the note about what is synced name the copy of the binary log that has been restored.
 
-    The note says which file it is about by the inode and, after a shutdown, the time; a copy has others. See
-    sql/binlog/synced_mark.h.
+    The note says which file it is about by the inode and, after a shutdown, the time; a copy has others. What it says of a
+    checkpoint has a checksum of the inode, too. See sql/binlog/synced_mark.h.
     """
     note = data / "binlog.synced"
     if not note.exists():
@@ -142,7 +142,11 @@ def name_the_copy(data: Path) -> None:
     content = bytearray(note.read_bytes())
     content[8:16] = struct.pack("<Q", log.stat().st_ino)
     content[36:40] = struct.pack("<I", zlib.crc32(bytes(content[:36])))
-    if len(content) > 40:
+    if content[40:48] == b"MYBLCHK1":
+        end = 64 + struct.unpack_from("<I", content, 60)[0]
+        about = content[:16] + bytes(8) + content[24:36]
+        content[end : end + 4] = struct.pack("<I", zlib.crc32(bytes(about + content[40:end])))
+    elif len(content) > 40:
         content[48:56] = struct.pack("<Q", log.stat().st_mtime_ns)
         content[-4:] = struct.pack("<I", zlib.crc32(bytes(content[:-4])))
     note.write_bytes(bytes(content))

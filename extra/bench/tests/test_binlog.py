@@ -10,6 +10,7 @@ from pathlib import Path
 from bench import report
 from bench.experiments import binlog
 from bench.tests.helpers import make_document, make_run
+from binlog_check import logfile
 
 
 def test_the_note_names_the_copy(tmp_path: Path) -> None:
@@ -31,6 +32,21 @@ def test_the_note_names_the_copy(tmp_path: Path) -> None:
     assert struct.unpack("<Q", named[48:56])[0] == (tmp_path / "binlog.000002").stat().st_mtime_ns
     assert named[:48] + named[56:-4] == closed[:48] + closed[56:]
     assert struct.unpack("<I", named[-4:])[0] == zlib.crc32(named[:-4])
+
+
+def test_a_checkpoint_is_that_of_the_copy(tmp_path: Path) -> None:
+    log = tmp_path / "binlog.000002"
+    (tmp_path / "binlog.index").write_text(f"./{log.name}\n")
+    log.write_bytes(logfile.MAGIC + struct.pack("<IBIIIH", 1, logfile.FORMAT, 1, 40, 44, 0) + bytes(200_000))
+    checkpoint = logfile.Checkpoint(100_000, 100_500, b"the set")
+    logfile.write_note(log, 200_000)
+    logfile.write_checkpoint(log, checkpoint)
+    assert logfile.read_checkpoint(log) == checkpoint
+    log.rename(tmp_path / "original")
+    log.write_bytes((tmp_path / "original").read_bytes())
+    assert logfile.read_checkpoint(log) is None
+    binlog.name_the_copy(tmp_path)
+    assert logfile.read_checkpoint(log) == checkpoint
 
 
 def test_the_table_shows_the_start() -> None:
