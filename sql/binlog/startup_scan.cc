@@ -38,9 +38,10 @@ static const char *binlog_startup_scan_names[] = {"EVENTS", "TRANSACTIONS",
 static Sys_var_enum Sys_binlog_startup_scan(
     "binlog_startup_scan",
     "How the last binary log is read when the server starts: EVENTS, each "
-    "event; TRANSACTIONS, of large transactions that are known to be on disk "
-    "only the beginning and the end, and after a shutdown that has noted the "
-    "GTIDs only the beginning and the end of the file.",
+    "event; TRANSACTIONS, after a crash what follows the last checkpoint that "
+    "was noted, of large transactions that are known to be on disk only the "
+    "beginning and the end, and after a shutdown that has noted the GTIDs only "
+    "the beginning and the end of the file.",
     READ_ONLY GLOBAL_VAR(binlog::Startup_scan::s_mode), CMD_LINE(REQUIRED_ARG),
     binlog_startup_scan_names, DEFAULT(binlog::Startup_scan::EVENTS));
 
