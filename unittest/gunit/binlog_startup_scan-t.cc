@@ -264,24 +264,40 @@ TEST(BinlogCheckpointNote, Format) {
   EXPECT_FALSE(Checkpoint_note::decode(with_first(synced))) << "another file";
 }
 
+/** While it lives, the server counts GTIDs, in a map of its own. */
+class Counting_gtids {
+ public:
+  Counting_gtids() {
+    Startup_scan::s_mode = Startup_scan::TRANSACTIONS;
+    m_lock = std::exchange(global_tsid_lock, new Checkable_rwlock);
+    m_map = std::exchange(global_tsid_map, new Tsid_map{global_tsid_lock});
+  }
+  ~Counting_gtids() {
+    Startup_scan::s_mode = Startup_scan::EVENTS;
+    delete std::exchange(global_tsid_map, m_map);
+    delete std::exchange(global_tsid_lock, m_lock);
+  }
+
+  /** A file begins.
+  @param[in,out] gtids  what counts
+  @param[in]     text   the GTIDs of the files before */
+  static void begin(Logged_gtids &gtids, const std::string &text) {
+    global_tsid_lock->wrlock();
+    Gtid_set set{global_tsid_map, global_tsid_lock};
+    EXPECT_EQ(RETURN_STATUS_OK, set.add_gtid_text(text.c_str()));
+    const Previous_gtids_log_event event{&set};
+    global_tsid_lock->unlock();
+    gtids.written(event);
+  }
+
+ private:
+  Checkable_rwlock *m_lock;
+  Tsid_map *m_map;
+};
+
 /** The set is what the events say, not more and not less. */
 class BinlogLoggedGtidsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    Startup_scan::s_mode = Startup_scan::TRANSACTIONS;
-    std::swap(global_tsid_lock, m_lock);
-    std::swap(global_tsid_map, m_map);
-    global_tsid_lock = new Checkable_rwlock;
-    global_tsid_map = new Tsid_map{global_tsid_lock};
-  }
-  void TearDown() override {
-    Startup_scan::s_mode = Startup_scan::EVENTS;
-    delete global_tsid_map;
-    delete global_tsid_lock;
-    std::swap(global_tsid_lock, m_lock);
-    std::swap(global_tsid_map, m_map);
-  }
-
   /** @return the encoded set that a text says */
   static std::string encoded(const std::string &text) {
     Tsid_map map{nullptr};
@@ -292,14 +308,7 @@ class BinlogLoggedGtidsTest : public ::testing::Test {
     return bytes;
   }
 
-  void begin(const std::string &text) {
-    global_tsid_lock->wrlock();
-    Gtid_set set{global_tsid_map, global_tsid_lock};
-    EXPECT_EQ(RETURN_STATUS_OK, set.add_gtid_text(text.c_str()));
-    const Previous_gtids_log_event event{&set};
-    global_tsid_lock->unlock();
-    m_gtids.written(event);
-  }
+  void begin(const std::string &text) { Counting_gtids::begin(m_gtids, text); }
 
   void write(const std::string &uuid_and_tag, rpl_gno gno,
              bool is_wrong = false) {
@@ -314,8 +323,7 @@ class BinlogLoggedGtidsTest : public ::testing::Test {
         is_wrong);
   }
 
-  Checkable_rwlock *m_lock{nullptr};
-  Tsid_map *m_map{nullptr};
+  const Counting_gtids m_counting;
   Logged_gtids m_gtids;
   const std::string A = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002";
   const std::string B = "4b7a1c52-9d3e-11f0-8e6b-0242ac120003";
@@ -372,7 +380,6 @@ TEST_F(BinlogLoggedGtidsTest, TooLarge) {
 class BinlogCheckpointTest : public BinlogLoggedGtidsTest {
  protected:
   void SetUp() override {
-    BinlogLoggedGtidsTest::SetUp();
     s_n_flushes = 0;
     s_can_flush = true;
     begin("");
@@ -1012,31 +1019,16 @@ TEST_F(BinlogSyncedMarkTest, GtidsOfAClosedFile) {
   EXPECT_EQ(40u, std::filesystem::file_size(note));
 }
 
-/** A file with a checkpoint at a time; see the test below. */
+/** Checkpoints as they stand in the note about a file. */
 class BinlogSyncedCheckpointTest : public BinlogSyncedMarkTest {
  protected:
   void SetUp() override {
     BinlogSyncedMarkTest::SetUp();
-    m_mode = std::exchange(Startup_scan::s_mode, Startup_scan::TRANSACTIONS);
-    m_lock = std::exchange(global_tsid_lock, new Checkable_rwlock);
-    m_map = std::exchange(global_tsid_map, new Tsid_map{global_tsid_lock});
-    global_tsid_lock->wrlock();
-    {
-      const Gtid_set set{global_tsid_map, global_tsid_lock};
-      m_gtids.written(Previous_gtids_log_event{&set});
-    }
-    global_tsid_lock->unlock();
+    Counting_gtids::begin(m_gtids, "");
     make_log(1000);
     m_checkpoint.begin();
     m_mark.begin(m_log);
   }
-  void TearDown() override {
-    delete std::exchange(global_tsid_map, m_map);
-    delete std::exchange(global_tsid_lock, m_lock);
-    Startup_scan::s_mode = m_mode;
-    BinlogSyncedMarkTest::TearDown();
-  }
-
   /** A transaction is written and committed, and the file is synced. */
   void write_until(uint64_t end) {
     set_length(end);
@@ -1055,9 +1047,7 @@ class BinlogSyncedCheckpointTest : public BinlogSyncedMarkTest {
     return known(mark, m_log);
   }
 
-  ulong m_mode;
-  Checkable_rwlock *m_lock;
-  Tsid_map *m_map;
+  const Counting_gtids m_counting;
   Logged_gtids m_gtids;
   Checkpoint m_checkpoint{[] { return true; }, m_gtids};
   Synced_mark m_mark{&m_checkpoint};
