@@ -324,7 +324,7 @@ class Check:
                 if time.monotonic() > self.end:
                     return
                 if checkpoint is not None:
-                    case = with_checkpoint(case, content, checkpoint)
+                    case = with_checkpoint(case, content, checkpoint, image.has_checksums)
                 relies = is_checkpoint_whole(case, content) and image.has_checksums and not image.is_encrypted
                 with_stock = (number % STOCK_EVERY == 0 or case.kind == NOTED) and not image.is_encrypted
                 difference, found = self.compare(image, case, f"c{seed}-{number}", with_stock)

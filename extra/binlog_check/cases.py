@@ -51,13 +51,16 @@ class Case:
     checkpoint: Checkpoint | None = None
 
 
-def with_checkpoint(case: Case, original: bytes, checkpoint: Checkpoint) -> Case:
-    """The same after a server has noted this checkpoint in the file as it was; not if it was not synced so far."""
+def with_checkpoint(case: Case, original: bytes, checkpoint: Checkpoint, has_checksums: bool) -> Case:
+    """The same after a server has noted this checkpoint in the file as it was; not if it was not synced so far.
+
+    A start must not rely on it in a file without checksums, so damage before it is seen there.
+    """
     if case.synced_bytes < checkpoint.end:
         return case
     changed = [at for at in range(min(len(original), len(case.content))) if original[at] != case.content[at]]
     passed = moved_over(original, checkpoint)
-    hidden = case.is_hidden or (case.kind == DAMAGED and all(at in passed for at in changed))
+    hidden = case.is_hidden or (has_checksums and case.kind == DAMAGED and all(at in passed for at in changed))
     return replace(case, text=f"{case.text}, checkpoint at {checkpoint.end}", checkpoint=checkpoint, is_hidden=hidden)
 
 
