@@ -186,7 +186,7 @@ sub pages {
     "$home/ibdata1") {
     my $n_bytes = $file =~ /compressed/ ? 8192 : 16384;
     my ($name) = $file =~ m{([^/]+)$};
-    next if $name eq 'gone.ibd';
+    next if $name =~ /^gone\d+\.ibd$/;
     open(my $in, '<:raw', $file) or die "Cannot read $file: $!";
     for (my $n = 0; read($in, my $page, $n_bytes); ++$n) {
       $pages{"$name:$n"} = $page;
@@ -487,21 +487,26 @@ sub make_crash_with_hot_pages {
   @names = ('compact', 'dynamic', 'general', 'parts', 'redundant');
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
   sql("CREATE TABLESPACE general ADD DATAFILE 'general.ibd'");
-  foreach my $name (@names, 'gone') {
+  foreach my $name (@names) {
     make_table($name,
       $name eq 'general' ? 'TABLESPACE general' : $tables{$name} // '', 2000);
   }
+  # Whether pages are kept where a table is dropped is a matter of chance. So there
+  # are several, at different places of the rounds.
+  my @rounds_with_drop = (3 .. 10);
+  make_table("gone$_", '', 20) foreach @rounds_with_drop;
   sql('SET GLOBAL innodb_fast_shutdown = 0');
   stop();
 
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
   foreach my $n (1 .. 12) {
-    sql(join(';', map {
-        "UPDATE $_ SET b = SHA2(a + $n, 512), c = LEFT(SHA2(a - $n, 256), 12), d = d + 1"
-      } @names));
-    if ($n == 6) {
-      copy('data/test/gone.ibd', 'gone.ibd');
-      sql('UPDATE gone SET d = d + 1; DROP TABLE gone');
+    foreach my $i (0 .. $#names) {
+      sql("UPDATE $names[$i] SET b = SHA2(a + $n, 512),
+             c = LEFT(SHA2(a - $n, 256), 12), d = d + 1");
+      if ($i == 2 * $n % @names && grep { $n == $_ } @rounds_with_drop) {
+        copy("data/test/gone$n.ibd", "gone$n.ibd");
+        sql("UPDATE gone$n SET d = d + 1; DROP TABLE gone$n");
+      }
     }
     sql('ALTER TABLE dynamic DROP KEY b; CREATE TABLE new LIKE compact;
          INSERT INTO new SELECT * FROM compact') if $n == 8;
@@ -513,7 +518,7 @@ sub make_crash_with_hot_pages {
   crash();
   # As if the server had died before it removed the file: only then is there
   # something to do for the record of that.
-  move('gone.ibd', 'data/test/gone.ibd');
+  move("gone$_.ibd", "data/test/gone$_.ibd") foreach @rounds_with_drop;
   # And before it had let the file of a new table grow.
   truncate('data/test/new.ibd', 7 * 16384) or die "Cannot truncate: $!";
   move('data', 'data.crashed');
