@@ -15,6 +15,8 @@ from differential.server import Binary, Server, configure_keyring, copy
 _UUID = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002"
 _MODES = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]
 SMALL = 100
+# How long it may take until two small transactions are in the binary log.
+_WRITTEN_SECONDS = 30
 _SCHEMA = """
 CREATE DATABASE d; USE d;
 CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB);
@@ -161,11 +163,16 @@ def make_uncommitted(base: Path, home: Path, binary: Binary, client: Path) -> tu
     try:
         if not server.wait_ready():
             raise RuntimeError(f"the server does not start: {server.log}")
-        server.sql(_SCHEMA + f"INSERT INTO d.t (b) VALUES (REPEAT('u', {2 * MIN_SKIP_BYTES}));")
+        server.sql(_SCHEMA + f"INSERT INTO d.t (b) VALUES (REPEAT('u', {2 * MIN_SKIP_BYTES})); INSERT INTO d.t (b) VALUES ('');")
         uuid, executed = (text.strip() for text in server.ask(["SELECT @@server_uuid", "SELECT @@GLOBAL.gtid_executed"]))
         server.sql("SET GLOBAL binlog_group_commit_sync_delay = 1000000;")
+        log = last_log(home)
+        n_transactions = len(transactions(log.read_bytes())) + 2
         clients = [server.start_sql("INSERT INTO d.t (b) VALUES ('small');") for _ in range(2)]
-        time.sleep(0.5)
+        # They are written, and then wait for the sync.
+        end = time.monotonic() + _WRITTEN_SECONDS
+        while len(transactions(log.read_bytes())) < n_transactions and time.monotonic() < end:
+            time.sleep(0.01)
         server.kill()
         for one in clients:
             one.wait()

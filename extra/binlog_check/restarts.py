@@ -94,9 +94,9 @@ def run(
 
 
 def _is_noted(log: Path) -> bool:
-    """True if there is a note about the GTIDs of this file: which was closed, or up to a checkpoint that saves enough."""
+    """True if there is a note about the GTIDs of this file: which was closed, or up to a synced checkpoint that saves enough."""
     checkpoint = read_checkpoint(log)
-    if checkpoint is not None and moved_over(log.read_bytes(), checkpoint):
+    if checkpoint is not None and checkpoint.end <= read_note(log) and moved_over(log.read_bytes(), checkpoint):
         return True
     is_about = read_note(log) == log.stat().st_size and read_gtids(log) is not None
     return is_about and not is_in_use(log.read_bytes())

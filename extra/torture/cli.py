@@ -67,6 +67,8 @@ MANY_REDO_STARTS = 10
 MANY_FLUSH_STARTS = 60
 # In so many starts some must have found open transactions and left their undo logs, or rolled back several at a time.
 MANY_UNDO_STARTS = 40
+# After a crash, with binlog_startup_scan=TRANSACTIONS; in one of ten or so the last binary log has a checkpoint.
+MANY_SCAN_STARTS = 80
 # Of so many crashes most must have left redo, and kills must have met recoveries.
 MANY_IMAGES = 20
 # The share of pages that need not be compared, by the reason; more than that, and than so many, leave something open.
@@ -282,8 +284,8 @@ def _details(counts: Counts) -> str:
         f"asked: {turns}; {counts.imported} imports;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
         f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it,"
-        f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)}, from a"
-        f" checkpoint in {counts.scan_checkpoints};"
+        f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)}, both"
+        f" passes from a checkpoint in {_by_kind(counts.scan_checkpoints, counts.scan_starts)};"
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
         f" innodb_redo_recovery=PARALLEL in {_by_kind(counts.redo_used, counts.redo_starts)};"
@@ -357,7 +359,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "map_used": counts.map_used,
         "scan_starts": {kind: number for kind, number in counts.scan_starts.items() if kind},
         "scan_used": {kind: number for kind, number in counts.scan_used.items() if kind and number},
-        "scan_checkpoints": counts.scan_checkpoints,
+        "scan_checkpoints": {kind: number for kind, number in counts.scan_checkpoints.items() if kind and number},
         "loads": counts.loads,
         "undo": dict(counts.undo),
         "undo_barred": counts.undo_barred,
@@ -455,6 +457,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         (MANY_UNDO_STARTS, counts.undo_scan_starts, counts.undo_scan_used, "innodb_recovery_undo_scan=BACKGROUND",
          "left undo logs for later"),
         (MANY_UNDO_STARTS, counts.threads_starts, counts.threads_used, "innodb_recovery_rollback_threads=4", "used several"),
+        (MANY_SCAN_STARTS, counts.scan_starts, counts.scan_checkpoints, "binlog_startup_scan=TRANSACTIONS",
+         "begun both passes at a checkpoint"),
     ):  # fmt: skip
         starts = _crashes(begun)
         if starts >= many and not _crashes(met):

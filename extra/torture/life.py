@@ -123,8 +123,8 @@ class Counts:
     # left something out, in the recovery, too.
     scan_starts: Counter[str] = field(default_factory=Counter)
     scan_used: Counter[str] = field(default_factory=Counter)
-    # Of those, the ones that have relied on a checkpoint.
-    scan_checkpoints: int = 0
+    # Of those, the ones whose passes have both relied on a checkpoint.
+    scan_checkpoints: Counter[str] = field(default_factory=Counter)
     # The same for innodb_redo_recovery=PARALLEL, without the recoveries of kind redo.
     redo_starts: Counter[str] = field(default_factory=Counter)
     redo_used: Counter[str] = field(default_factory=Counter)
@@ -246,7 +246,7 @@ class Counts:
         if server.has(SCAN_ON):
             self.scan_starts[server.place.crash] += 1
             self.scan_used[server.place.crash] += server.passes_skipped() > 1
-            self.scan_checkpoints += server.used_checkpoint()
+            self.scan_checkpoints[server.place.crash] += server.passes_from_checkpoint() > 1
 
 
 @dataclass

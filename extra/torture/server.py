@@ -221,9 +221,9 @@ class Server:
         """In how many passes over the last binary log it has left out transactions: two after a crash, the first for recovery."""
         return len(_SKIPPED.findall(self.said()))
 
-    def used_checkpoint(self) -> bool:
-        """Whether a pass has left out all before a checkpoint in the last binary log."""
-        return any(found[1] for found in _SKIPPED.finditer(self.said()))
+    def passes_from_checkpoint(self) -> int:
+        """How many of them have left out all before a checkpoint."""
+        return sum(bool(found[1]) for found in _SKIPPED.finditer(self.said()))
 
     def has_left_pages(self) -> bool:
         """Whether it has opened before it has written all that it has recovered."""

@@ -127,11 +127,14 @@ def test_starts_that_leave_out_transactions_are_counted(tmp_path: Path) -> None:
     log.write_text(line + line)
     for name, option in (("ours", SCAN_ON), ("ours", SCAN_OFF), ("off", SCAN_ON), ("stock", SCAN_ON)):
         counts.ask(fake_server(log, name, option))
-    assert (counts.scan_starts[""], counts.scan_used[""], counts.scan_checkpoints) == (2, 1, 0)
+    assert (counts.scan_starts[""], counts.scan_used[""], counts.scan_checkpoints[""]) == (2, 1, 0)
     at_checkpoint = line.replace("in the middle", "before the last checkpoint and in the middle")
     log.write_text(at_checkpoint + line)
     counts.ask(fake_server(log, option=SCAN_ON))
-    assert (counts.scan_used[""], counts.scan_checkpoints) == (2, 1)
+    assert (counts.scan_used[""], counts.scan_checkpoints[""]) == (2, 0), "one pass only"
+    log.write_text(at_checkpoint + at_checkpoint)
+    counts.ask(fake_server(log, option=SCAN_ON))
+    assert (counts.scan_used[""], counts.scan_checkpoints[""]) == (3, 1)
     log.write_text(line + line)
     server = fake_server(log, option=SCAN_ON)
     server.place.crash = "power"

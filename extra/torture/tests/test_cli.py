@@ -21,7 +21,7 @@ KINDS = ["kill", "power", "fault"]
 GOOD = Counts(
     cycles=3, kills=2, replicas=1, power_cuts=2, faults=1, acknowledged=9, checked=9, files_checked=2, pages_checked=9,
     map_starts=20, map_used=1, scan_starts=Counter(kill=9, power=70),
-    scan_used=Counter(power=2), turns=Counter(ours=70, off=9, stock=5),
+    scan_used=Counter(power=2), scan_checkpoints=Counter(kill=1), turns=Counter(ours=70, off=9, stock=5),
     checked_in=Counter(kill=3, power=3, fault=3), recoveries=Counter(ours=3),
     pages_recovered=99, pages_compared=999,
 )  # fmt: skip
@@ -70,6 +70,8 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"threads_starts": Counter(kill=40)}, "none of 40 starts with innodb_recovery_rollback_threads=4"),
         ({"rollback_starts": Counter(kill=9)}, "none of 9 starts with innodb_recovery_rollback_async"),
         ({"rollback_starts": Counter({"kill": 9, "": 5}), "rollback_used": Counter({"": 5})}, "none of 9 starts with innodb_"),
+        ({"scan_starts": Counter(kill=80), "scan_used": Counter(kill=9), "scan_checkpoints": Counter()},
+         "none of 80 starts with binlog_startup_scan=TRANSACTIONS has begun both passes at a checkpoint"),
         ({"scan_used": Counter(kill=1)}, "0 of 70 starts after a power crash"),
         ({"scan_used": Counter(kill=1, power=1)}, "1 of 70 starts after a power crash"),
         ({"scan_starts": Counter(kill=90)}, "0 of 90 starts after a kill crash"),
