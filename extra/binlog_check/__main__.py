@@ -40,7 +40,7 @@ from binlog_check.cases import (
     with_checkpoint,
     wrong_length,
 )  # fmt: skip
-from binlog_check.images import Image, last_log, make, make_source, make_uncommitted
+from binlog_check.images import Image, last_log, make, make_older, make_source, make_uncommitted
 from binlog_check.logfile import (
     Checkpoint,
     encoded_set,
@@ -78,6 +78,7 @@ CANARIES = {
     "other_set": "a note with the set of another file",
     "old_set": "a note with the set from before stock has written",
     "lying_checkpoint": "a checkpoint behind a transaction that is not committed in InnoDB",
+    "older_files": "a checkpoint that has no LSN, and files of InnoDB from before",
 }
 _QUERIES = [
     "SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "XA RECOVER CONVERT XID", "SHOW BINARY LOGS",
@@ -91,6 +92,8 @@ _SKIPPED = (
 _NOTE = re.compile(r"MY-010229|MY-010226|MY-010228|truncat|XA crash recovery|prepared", re.IGNORECASE)
 # What is said by each pass that begins at a checkpoint.
 _AT_CHECKPOINT = "bytes before the last checkpoint"
+# What is said by the first one if InnoDB has not reached the checkpoint.
+_OLDER = "when the last binary log was written: it seems that its files were put back"
 # The facts that the canary of a checkpoint may not and must change: the GTIDs, and the rows.
 _GTIDS, _ROWS = 0, 5
 _NUMBER_OF_TIME = re.compile(r"^\S+ \d+ ")
@@ -106,6 +109,12 @@ class Found:
     is_noted: bool = False
     # Passes over the file that began at a checkpoint.
     n_at_checkpoint: int = 0
+    # It has said that InnoDB's files are older than a checkpoint.
+    is_older: bool = False
+
+    @classmethod
+    def refused(cls, messages: list[str], log: str) -> Found:
+        return cls(["refused", *messages], n_at_checkpoint=log.count(_AT_CHECKPOINT), is_older=_OLDER in log)
 
 
 @dataclass
@@ -210,12 +219,13 @@ class Runner:
         server = Server(binary, place, self.client, image.options)
         try:
             if not server.wait_ready():
-                return Found(["refused", *self._messages(server)], n_at_checkpoint=server.read_log().count(_AT_CHECKPOINT))
+                return Found.refused(self._messages(server), server.read_log())
             answers = server.ask(_QUERIES)
             counts = server.ask([_SKIPPED, restarts.NOTED]) if binary.name == "transactions" else ["0", "0"]
             size = log.stat().st_size
             facts = [*answers, f"{log.name}: {size} bytes", *self._messages(server)]
-            return Found(facts, int(counts[0]), counts[1].strip() == "1", server.read_log().count(_AT_CHECKPOINT))
+            log_text = server.read_log()
+            return Found(facts, int(counts[0]), counts[1].strip() == "1", log_text.count(_AT_CHECKPOINT), _OLDER in log_text)
         finally:
             server.kill()
             shutil.rmtree(place, ignore_errors=True)
@@ -227,7 +237,7 @@ class Runner:
             if _NOTE.search(line):
                 lines.add(_NUMBER_OF_TIME.sub("", line))
         # What InnoDB says, of files and of variables that stock does not know, is compared by the differential test.
-        return sorted(line for line in lines if "[InnoDB]" not in line and "innodb_" not in line)
+        return sorted(line for line in lines if "[InnoDB]" not in line and "innodb_" not in line and _OLDER not in line)
 
 
 def _first_difference(one: list[str], other: list[str]) -> str:
@@ -370,8 +380,8 @@ class Check:
         n_tried = 0
         for number in range(MAX_CANARY_IMAGES):
             control_case = None
-            if name == "lying_checkpoint":
-                made = self._uncommitted(f"k{name}")
+            if name in ("lying_checkpoint", "older_files"):
+                made = self._uncommitted(f"k{name}") if name == "lying_checkpoint" else self._older(f"k{name}")
                 if made is None:
                     continue
                 image, case, control_case = made
@@ -387,9 +397,12 @@ class Check:
                 control, honest = self.compare(image, control_case or whole(content, len(content)), f"k{name}c", False)
                 is_found = difference and not control
                 if is_found and control_case is not None:
-                    # Rows are lost, and nothing but rows, because both passes begin at the checkpoint, as they may at another.
+                    # Rows are lost, and nothing but rows, because both passes begin at the checkpoint. They may at the other
+                    # one, unless InnoDB's files are older; then that is said.
                     is_found = found.facts[_GTIDS] == events.facts[_GTIDS] and found.facts[_ROWS] != events.facts[_ROWS]
-                    is_found = is_found and found.n_at_checkpoint == honest.n_at_checkpoint == 2
+                    is_found = is_found and (found.n_at_checkpoint, found.is_older) == (2, False)
+                    due = (0, True) if name == "older_files" else (2, False)
+                    is_found = is_found and (honest.n_at_checkpoint, honest.is_older) == due
                 if is_found:
                     self.report.canaries[name] = n_tried
                     print(f"canary {name}: found by case {n_tried}: {difference[:200]}", flush=True)
@@ -412,6 +425,16 @@ class Check:
         truth = Checkpoint(committed.begin, committed.end, encoded_set(uuid, before))
         return (image, replace(case, text="a checkpoint before the last transaction", checkpoint=lie),
                 replace(case, text="a checkpoint before what is not committed", checkpoint=truth))  # fmt: skip
+
+    def _older(self, name: str) -> tuple[Image, Case, Case] | None:
+        """An image with older files of InnoDB, its checkpoint without the LSN, and as the server has noted it."""
+        made = make_older(self.runner.base, self.runner.work / name, self.runner.jumps, self.runner.client)
+        if made is None:
+            return None
+        image, checkpoint = made
+        content = image.log.read_bytes()
+        case = replace(whole(content, len(content)), text="older files of InnoDB", checkpoint=checkpoint)
+        return image, replace(case, checkpoint=replace(checkpoint, lsn=0)), case
 
     def _canary_cases(self, name: str, r: random.Random, image: Image, content: bytes) -> Iterator[Case]:
         gtids = read_gtids(image.log)

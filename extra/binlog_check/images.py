@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
+import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from binlog_check.logfile import MIN_SKIP_BYTES, transactions
+from binlog_check.logfile import MIN_SKIP_BYTES, Checkpoint, read_checkpoint, transactions
 from differential.server import Binary, Server, configure_keyring, copy
 
 _UUID = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002"
@@ -141,6 +143,8 @@ def make_writes(r: random.Random, number: int) -> str:
 _PLAIN = {
     "gtid-mode": "ON", "enforce-gtid-consistency": "ON", "binlog-format": "ROW", "binlog-transaction-compression": "OFF",
 }  # fmt: skip
+_PLAIN_OPTIONS = [*(f"--{name}={value}" for name, value in _PLAIN.items()), "--binlog-checksum=CRC32", "--log-bin=binlog",
+                  "--server-id=1"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,37 +155,80 @@ class Source:
     gtids: str
 
 
+def _start_plain(base: Path, home: Path, binary: Binary, client: Path) -> Server:
+    """A server whose binary log has all that a checkpoint stands behind, and a small transaction."""
+    copy(base, home)
+    server = Server(binary, home, client, _PLAIN_OPTIONS)
+    if not server.wait_ready():
+        raise RuntimeError(f"the server does not start: {server.log}")
+    server.sql(_SCHEMA + f"INSERT INTO d.t (b) VALUES (REPEAT('u', {2 * MIN_SKIP_BYTES})); INSERT INTO d.t (b) VALUES ('');")
+    return server
+
+
+def _write_two(server: Server) -> list[subprocess.Popen[str]]:
+    """Two transactions that are in the binary log, prepared in InnoDB, and wait for the sync; their clients."""
+    log = last_log(server.home)
+    n_transactions = len(transactions(log.read_bytes())) + 2
+    server.sql("SET GLOBAL binlog_group_commit_sync_delay = 1000000;")
+    clients = [server.start_sql("INSERT INTO d.t (b) VALUES ('small');") for _ in range(2)]
+    end = time.monotonic() + _WRITTEN_SECONDS
+    while len(transactions(log.read_bytes())) < n_transactions and time.monotonic() < end:
+        time.sleep(0.01)
+    return clients
+
+
+def _killed_image(home: Path) -> Image:
+    for name in ("s", "s.lock", "pid"):
+        (home / name).unlink(missing_ok=True)
+    shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)
+    return Image(home, _PLAIN_OPTIONS, True, True, settings=dict(_PLAIN), is_plain=True)
+
+
 def make_uncommitted(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Image, str, int] | None:
     """A server that was killed when two transactions were in the binary log, and prepared in InnoDB, but not committed.
 
     Also its UUID, and how many transactions it had committed before; None if it was killed too early or too late.
     """
-    copy(base, home)
-    settings = dict(_PLAIN) | {"binlog-checksum": "CRC32"}
-    options = [*(f"--{name}={value}" for name, value in settings.items()), "--log-bin=binlog", "--server-id=1"]
-    server = Server(binary, home, client, options)
+    server = _start_plain(base, home, binary, client)
     try:
-        if not server.wait_ready():
-            raise RuntimeError(f"the server does not start: {server.log}")
-        server.sql(_SCHEMA + f"INSERT INTO d.t (b) VALUES (REPEAT('u', {2 * MIN_SKIP_BYTES})); INSERT INTO d.t (b) VALUES ('');")
         uuid, executed = (text.strip() for text in server.ask(["SELECT @@server_uuid", "SELECT @@GLOBAL.gtid_executed"]))
-        server.sql("SET GLOBAL binlog_group_commit_sync_delay = 1000000;")
-        log = last_log(home)
-        n_transactions = len(transactions(log.read_bytes())) + 2
-        clients = [server.start_sql("INSERT INTO d.t (b) VALUES ('small');") for _ in range(2)]
-        # They are written, and then wait for the sync.
-        end = time.monotonic() + _WRITTEN_SECONDS
-        while len(transactions(log.read_bytes())) < n_transactions and time.monotonic() < end:
-            time.sleep(0.01)
+        clients = _write_two(server)
         server.kill()
         for one in clients:
             one.wait()
     finally:
         server.kill()
-    shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)
-    image = Image(home, options, True, True, settings=settings, is_plain=True)
+    image = _killed_image(home)
     before = int(executed.removeprefix(f"{uuid}:1-"))
     return (image, uuid, before) if len(transactions(image.log.read_bytes())) == before + 2 else None
+
+
+def make_older(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Image, Checkpoint] | None:
+    """A killed server's binary log, with a checkpoint behind two transactions, and InnoDB's files from before their commit.
+
+    As if snapshots of two volumes had not been taken at the same moment. None if there is no such checkpoint.
+    """
+    later = home.with_name(f"{home.name}l")
+    server = _start_plain(base, later, binary, client)
+    try:
+        clients = _write_two(server)
+        server.process.send_signal(signal.SIGSTOP)
+        copy(later, home)
+        end = last_log(home).stat().st_size
+        server.process.send_signal(signal.SIGCONT)
+        for one in clients:
+            one.wait()
+        server.sql("SET GLOBAL binlog_group_commit_sync_delay = 0;" + "INSERT INTO d.t (b) VALUES (REPEAT('l', 1000));" * 2 * SMALL)
+        server.kill()
+        log = last_log(later)
+        checkpoint = read_checkpoint(log)
+        shutil.copy2(log, home / "data")
+    finally:
+        server.kill()
+        shutil.rmtree(later, ignore_errors=True)
+    if checkpoint is None or checkpoint.begin < end:
+        return None
+    return _killed_image(home), checkpoint
 
 
 def make_source(base: Path, home: Path, binary: Binary, client: Path) -> Source:

@@ -23,7 +23,7 @@ _NOTE = struct.Struct("<8sQQII4x")
 _GTIDS = struct.Struct("<8sQII")
 _TAIL_BYTES = 23
 # Of a file that is written to.
-_CHECKPOINT = struct.Struct("<8sQII")
+_CHECKPOINT = struct.Struct("<8sQIIQ")
 NOTE_BYTES = _NOTE.size + 4
 
 
@@ -43,6 +43,8 @@ class Checkpoint:
     begin: int
     end: int
     gtids: bytes
+    # Of InnoDB, up to which all was durable.
+    lsn: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,12 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     synced = read_note(path)
     if not synced or len(content) < NOTE_BYTES + _CHECKPOINT.size + 4:
         return None
-    magic, begin, length, n_gtids = _CHECKPOINT.unpack_from(content, NOTE_BYTES)
+    magic, begin, length, n_gtids, lsn = _CHECKPOINT.unpack_from(content, NOTE_BYTES)
     at = NOTE_BYTES + _CHECKPOINT.size
     crc = content[at + n_gtids : at + n_gtids + 4]
-    if magic != b"MYBLCHK1" or crc != _checkpoint_crc(content, at + n_gtids) or begin + length > synced:
+    if magic != b"MYBLCHK2" or crc != _checkpoint_crc(content, at + n_gtids) or begin + length > synced:
         return None
-    return Checkpoint(begin, begin + length, content[at : at + n_gtids])
+    return Checkpoint(begin, begin + length, content[at : at + n_gtids], lsn)
 
 
 def _checkpoint_crc(content: bytes, end: int) -> bytes:
@@ -150,7 +152,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Add a checkpoint to the note about a binary log."""
     note = path.with_suffix(".synced")
     length = checkpoint.end - checkpoint.begin
-    head = _CHECKPOINT.pack(b"MYBLCHK1", checkpoint.begin, length, len(checkpoint.gtids))
+    head = _CHECKPOINT.pack(b"MYBLCHK2", checkpoint.begin, length, len(checkpoint.gtids), checkpoint.lsn)
     content = note.read_bytes()[:NOTE_BYTES] + head + checkpoint.gtids
     note.write_bytes(content + _checkpoint_crc(content, len(content)))
 

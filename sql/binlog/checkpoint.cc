@@ -20,10 +20,9 @@ namespace binlog {
 
 /** As a rotation does; but InnoDB in any case, which that leaves to
 innodb_flush_log_at_trx_commit. */
-static bool flush_engines() {
-  if (ha_flush_logs(true)) return false;
-  trx_binlog::flush_redo();
-  return true;
+static std::optional<uint64_t> flush_engines() {
+  if (ha_flush_logs(true)) return std::nullopt;
+  return trx_binlog::flush_redo();
 }
 
 Checkpoint g_checkpoint{flush_engines, g_logged_gtids};
@@ -82,7 +81,9 @@ std::optional<Checkpoint_note> Checkpoint::take(uint64_t synced_bytes) {
     m_taken_end = m_note->m_end;
     note = std::exchange(m_note, std::nullopt);
   }
-  if (!m_flush()) note.reset();
+  const auto lsn = m_flush();
+  if (!lsn) return std::nullopt;
+  note->m_lsn = *lsn;
   return note;
 }
 

@@ -43,8 +43,8 @@ the transactions before it, then for somebody who takes it. */
 class Checkpoint {
  public:
   /** Makes commits durable that the engines have done.
-  @return false if that has failed */
-  using Flush = bool (*)();
+  @return LSN of InnoDB up to which they are; nothing if that has failed */
+  using Flush = std::optional<uint64_t> (*)();
 
   /** Longest transaction, in bytes, that a checkpoint stands behind: a start
   looks at all of it before it relies on the checkpoint. */

@@ -322,12 +322,27 @@ bool Startup_scan::is_transaction(Binlog_file_reader &reader,
   return at == n_bytes;
 }
 
+bool Startup_scan::has_innodb_reached(const Checkpoint_note &note) const {
+  const auto lsn = trx_binlog::lsn();
+  if (lsn >= note.m_lsn) return true;
+  if (m_purpose == RECOVERY) {
+    const std::string text =
+        "InnoDB has LSN " + std::to_string(lsn) + ", and had LSN " +
+        std::to_string(note.m_lsn) +
+        " when the last binary log was written: it seems that its files were "
+        "put back to an earlier state. The last binary log is read whole.";
+    LogErr(WARNING_LEVEL, ER_LOG_PRINTF_MSG, text.c_str());
+  }
+  return false;
+}
+
 void Startup_scan::skip_to_checkpoint(Binlog_file_reader &reader) {
   if (m_limit == NOT_KNOWN) m_limit = find_limit(reader);
   if (m_limit == 0) return;
   const auto note = g_synced_mark.known_checkpoint(reader.ifile()->file_name());
   const my_off_t here = reader.position();
-  if (!note || note->m_end > m_limit || note->m_begin < here + MIN_SKIP_BYTES) {
+  if (!note || note->m_end > m_limit || note->m_begin < here + MIN_SKIP_BYTES ||
+      !has_innodb_reached(*note)) {
     return;
   }
   std::unique_ptr<Gtid_set> noted;

@@ -37,6 +37,7 @@ all of this holds besides the last two above:
 - the file has checksums, that of the Previous_gtids event fits, and its GTIDs
   are in the set;
 - the checkpoint is within what is known to be on disk;
+- InnoDB has reached the LSN that it had then: its files are no older ones;
 - the transaction is there: events whose positions and checksums fit, a GTID
   event first, from where to where the note says. So the loop has read a whole
   transaction when it meets what was not synced, and does not take the file for
@@ -186,6 +187,12 @@ class Startup_scan {
   @param[in,out] reader  the reader, after the Previous_gtids event
   @return whether it was moved */
   bool take_noted_gtids(Binlog_file_reader &reader);
+
+  /** Whether InnoDB has what it had when a checkpoint was noted; if not, that
+  is said once.
+  @param[in] note  the checkpoint
+  @return false if its files are older */
+  bool has_innodb_reached(const Checkpoint_note &note) const;
 
   /** Take the GTIDs up to the checkpoint from the note, if there is one, and
   move the reader to the last transaction before it.

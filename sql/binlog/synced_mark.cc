@@ -38,7 +38,7 @@ constexpr unsigned char GTIDS_MAGIC[] = {'M', 'Y', 'B', 'L',
                                          'G', 'T', 'I', '1'};
 
 constexpr unsigned char CHECKPOINT_MAGIC[] = {'M', 'Y', 'B', 'L',
-                                              'C', 'H', 'K', '1'};
+                                              'C', 'H', 'K', '2'};
 
 /** Longest first event that is looked at; a format description event has some
 hundred bytes. */
@@ -69,7 +69,7 @@ there */
 bool is_note(int fd, uint64_t n_bytes) {
   unsigned char magic[sizeof(MAGIC)];
   const auto n_there = std::min<uint64_t>(n_bytes, sizeof(magic));
-  return n_bytes <= Closed_note::MAX_FILE_BYTES &&
+  return n_bytes <= Checkpoint_note::MAX_FILE_BYTES &&
          read_at(fd, 0, magic, n_there) &&
          std::equal(magic, magic + n_there, MAGIC, [](auto found, auto right) {
            return found == right || found == 0;
@@ -98,7 +98,7 @@ be read */
 std::string read_note(int fd) {
   struct stat status;
   if (::fstat(fd, &status) != 0 ||
-      static_cast<uint64_t>(status.st_size) > Closed_note::MAX_FILE_BYTES) {
+      static_cast<uint64_t>(status.st_size) > Checkpoint_note::MAX_FILE_BYTES) {
     return {};
   }
   std::string content(status.st_size, '\0');
@@ -237,7 +237,8 @@ std::string Closed_note::encode(const Synced_note &synced) const {
 
 std::optional<Closed_note> Closed_note::decode(const std::string &content) {
   constexpr size_t other_bytes = Synced_note::BYTES + HEAD_BYTES + CRC_BYTES;
-  if (content.size() < other_bytes || content.size() > MAX_FILE_BYTES) {
+  if (content.size() < other_bytes ||
+      content.size() > other_bytes + Logged_gtids::MAX_BYTES) {
     return std::nullopt;
   }
   const auto *bytes = reinterpret_cast<const unsigned char *>(content.data());
@@ -293,6 +294,7 @@ std::string Checkpoint_note::encode(const Synced_note &synced) const {
   int8store(head + 8, m_begin);
   int4store(head + 16, static_cast<uint32_t>(m_end - m_begin));
   int4store(head + 20, static_cast<uint32_t>(m_gtids.size()));
+  int8store(head + 24, m_lsn);
   std::string bytes(head, head + sizeof(head));
   bytes.append(m_gtids);
   unsigned char crc[CRC_BYTES];
@@ -324,6 +326,7 @@ std::optional<Checkpoint_note> Checkpoint_note::decode(
   Checkpoint_note note;
   note.m_begin = uint8korr(head + 8);
   note.m_end = note.m_begin + uint4korr(head + 16);
+  note.m_lsn = uint8korr(head + 24);
   note.m_gtids = bytes.substr(HEAD_BYTES);
   return note;
 }

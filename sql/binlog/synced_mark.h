@@ -38,21 +38,24 @@ the next sync succeeds without the pages. When the next file is begun, the note
 is removed.
 
 With a checkpoint, see checkpoint.h, the server adds where the last transaction
-before it begins, how long that is, and the GTIDs that a start would find in the
-file up to its end. This is written after the binary log was synced up to there:
+before it begins, how long that is, up to which LSN InnoDB had flushed its redo,
+and the GTIDs that a start would find in the file up to its end. This is written
+after the binary log was synced up to there:
 
   offset  size
-      40     8  magic, "MYBLCHK1"
+      40     8  magic, "MYBLCHK2"
       48     8  offset at which the transaction begins
       56     4  its length in bytes
       60     4  size n of the set in bytes, at most Logged_gtids::MAX_BYTES
-      64     n  the set, encoded as in a Previous_gtids event
-    64+n     4  CRC-32 of the first 36 bytes, as they are in a note that says
+      64     8  the LSN
+      72     n  the set, encoded as in a Previous_gtids event
+    72+n     4  CRC-32 of the first 36 bytes, as they are in a note that says
                 that 0 bytes were synced, and of the bytes from offset 40 on
 
 What follows is what is left of a longer one. As long as the file is the one
-that the note is about, the checkpoint holds: nobody writes to the file but at
-its end.
+that the note is about, and InnoDB has what it had then, the checkpoint holds:
+nobody writes to the file but at its end. InnoDB may have less if its files were
+put back to an earlier state: then it does not reach the LSN.
 
 A server that shuts down adds the GTIDs that a start would find in the file, see
 logged_gtids.h. Then the note is longer, and is synced:
@@ -116,9 +119,6 @@ struct Synced_note {
 struct Closed_note {
   static constexpr size_t HEAD_BYTES = 24;
   static constexpr size_t CRC_BYTES = 4;
-  /** Longest file with a note. */
-  static constexpr size_t MAX_FILE_BYTES =
-      Synced_note::BYTES + HEAD_BYTES + Logged_gtids::MAX_BYTES + CRC_BYTES;
   /** A Stop event with checksum. */
   static constexpr size_t TAIL_BYTES = 23;
 
@@ -149,13 +149,18 @@ struct Closed_note {
 
 /** What a server notes in addition while it writes to the file. */
 struct Checkpoint_note {
-  static constexpr size_t HEAD_BYTES = 24;
+  static constexpr size_t HEAD_BYTES = 32;
   static constexpr size_t CRC_BYTES = 4;
+  /** Longest file with a note. */
+  static constexpr size_t MAX_FILE_BYTES =
+      Synced_note::BYTES + HEAD_BYTES + Logged_gtids::MAX_BYTES + CRC_BYTES;
 
   /** Offsets at which the last transaction before the checkpoint begins and
   ends. */
   uint64_t m_begin{};
   uint64_t m_end{};
+  /** LSN of InnoDB up to which what it has committed is durable. */
+  uint64_t m_lsn{};
   /** The GTIDs of the file up to its end, encoded. */
   std::string m_gtids;
 

@@ -226,11 +226,13 @@ TEST(BinlogCheckpointNote, Format) {
   Checkpoint_note note;
   note.m_begin = 0x1122334455667788;
   note.m_end = note.m_begin + 0xfedc;
+  note.m_lsn = 0x99aabbccddeeff00;
   for (const size_t n_bytes : {size_t{0}, size_t{8}, Logged_gtids::MAX_BYTES}) {
     note.m_gtids.assign(n_bytes, 'g');
     const std::string content = note.encode(synced);
-    ASSERT_EQ(68 + n_bytes, content.size());
-    EXPECT_EQ("MYBLCHK1", content.substr(40, 8));
+    ASSERT_EQ(76 + n_bytes, content.size());
+    ASSERT_GE(Checkpoint_note::MAX_FILE_BYTES, content.size());
+    EXPECT_EQ("MYBLCHK2", content.substr(40, 8));
     EXPECT_EQ('\x88', content[48]);
     EXPECT_EQ('\xdc', content[56]);
     EXPECT_FALSE(Closed_note::decode(content));
@@ -240,6 +242,7 @@ TEST(BinlogCheckpointNote, Format) {
       ASSERT_TRUE(read);
       EXPECT_EQ(note.m_begin, read->m_begin);
       EXPECT_EQ(note.m_end, read->m_end);
+      EXPECT_EQ(note.m_lsn, read->m_lsn);
       EXPECT_EQ(note.m_gtids, read->m_gtids);
     }
   }
@@ -398,9 +401,9 @@ class BinlogCheckpointTest : public BinlogLoggedGtidsTest {
     return note ? note->m_end : 0;
   }
 
-  static bool flush() {
+  static std::optional<uint64_t> flush() {
     ++s_n_flushes;
-    return s_can_flush;
+    return s_can_flush ? std::optional<uint64_t>{4711} : std::nullopt;
   }
 
   static constexpr uint64_t STEP = Checkpoint::STEP_BYTES;
@@ -436,6 +439,7 @@ TEST_F(BinlogCheckpointTest, WaitsForCommits) {
   ASSERT_TRUE(note);
   EXPECT_EQ(STEP, note->m_begin);
   EXPECT_EQ(STEP + 100, note->m_end);
+  EXPECT_EQ(4711u, note->m_lsn);
   EXPECT_EQ(encoded(A + ":1"), note->m_gtids) << "not those behind it";
   EXPECT_EQ(1, s_n_flushes);
   EXPECT_EQ(0u, take()) << "taken";
@@ -831,8 +835,9 @@ TEST_F(BinlogSyncedMarkTest, NotANote) {
       "somebody's",
       "MYBLSYN2",
       "MYBLSYN",
-      std::string("MYBLSYN1") + std::string(Closed_note::MAX_FILE_BYTES, '\0'),
-      std::string(Closed_note::MAX_FILE_BYTES + 1, '\0')};
+      std::string("MYBLSYN1") +
+          std::string(Checkpoint_note::MAX_FILE_BYTES, '\0'),
+      std::string(Checkpoint_note::MAX_FILE_BYTES + 1, '\0')};
   for (const std::string &text : texts) {
     std::ofstream(note) << text;
     const bool is_torn = text == "MYBLSYN";
@@ -1049,7 +1054,8 @@ class BinlogSyncedCheckpointTest : public BinlogSyncedMarkTest {
 
   const Counting_gtids m_counting;
   Logged_gtids m_gtids;
-  Checkpoint m_checkpoint{[] { return true; }, m_gtids};
+  Checkpoint m_checkpoint{[] { return std::optional<uint64_t>{4711}; },
+                          m_gtids};
   Synced_mark m_mark{&m_checkpoint};
 };
 

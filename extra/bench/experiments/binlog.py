@@ -142,8 +142,8 @@ def name_the_copy(data: Path) -> None:
     content = bytearray(note.read_bytes())
     content[8:16] = struct.pack("<Q", log.stat().st_ino)
     content[36:40] = struct.pack("<I", zlib.crc32(bytes(content[:36])))
-    if content[40:48] == b"MYBLCHK1":
-        end = 64 + struct.unpack_from("<I", content, 60)[0]
+    if content[40:48] == b"MYBLCHK2":
+        end = 72 + struct.unpack_from("<I", content, 60)[0]
         about = content[:16] + bytes(8) + content[24:36]
         content[end : end + 4] = struct.pack("<I", zlib.crc32(bytes(about + content[40:end])))
     elif len(content) > 40:

@@ -38,7 +38,7 @@ def test_a_checkpoint_is_that_of_the_copy(tmp_path: Path) -> None:
     log = tmp_path / "binlog.000002"
     (tmp_path / "binlog.index").write_text(f"./{log.name}\n")
     log.write_bytes(logfile.MAGIC + struct.pack("<IBIIIH", 1, logfile.FORMAT, 1, 40, 44, 0) + bytes(200_000))
-    checkpoint = logfile.Checkpoint(100_000, 100_500, b"the set")
+    checkpoint = logfile.Checkpoint(100_000, 100_500, b"the set", 4711)
     logfile.write_note(log, 200_000)
     logfile.write_checkpoint(log, checkpoint)
     assert logfile.read_checkpoint(log) == checkpoint

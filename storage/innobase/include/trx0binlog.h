@@ -11,6 +11,8 @@ sql/binlog/checkpoint.h. */
 #ifndef trx0binlog_h
 #define trx0binlog_h
 
+#include <cstdint>
+
 class THD;
 
 namespace trx_binlog {
@@ -24,8 +26,13 @@ tells nobody but the error log.
 bool is_decided(const THD &thd);
 
 /** Write the redo log to disk, up to what was committed last, whatever
-innodb_flush_log_at_trx_commit says. */
-void flush_redo();
+innodb_flush_log_at_trx_commit says.
+@return LSN up to which it is on disk */
+uint64_t flush_redo();
+
+/** @return LSN of the redo log, after a crash what has been recovered at least;
+0 if there is none */
+uint64_t lsn();
 
 }  // namespace trx_binlog
 

@@ -12,6 +12,7 @@ What a checkpoint of the binary log has to know of InnoDB. */
 #include "ha_prototypes.h"
 #include "handler/ha_innodb.h"
 #include "log0buf.h"
+#include "log0log.h"
 #include "trx0trx.h"
 
 namespace trx_binlog {
@@ -24,8 +25,13 @@ bool is_decided(const THD &thd) {
          !trx_is_redo_rseg_updated(trx) || trx_is_prepared_in_tc(trx);
 }
 
-void flush_redo() {
+uint64_t flush_redo() {
+  /* What is flushed is what there is now, or more. */
+  const auto flushed = lsn();
   if (!srv_read_only_mode) log_buffer_flush_to_disk(true);
+  return flushed;
 }
+
+uint64_t lsn() { return log_sys == nullptr ? 0 : log_get_lsn(*log_sys); }
 
 }  // namespace trx_binlog
