@@ -212,7 +212,7 @@ class Runner:
         write_note(log, case.synced_bytes)
         if case.gtids is not None:
             write_gtids(log, case.gtids)
-        if case.checkpoint is not None and log.with_suffix(".synced").exists():
+        if case.checkpoint is not None and log.with_suffix(".startup").exists():
             write_checkpoint(log, case.checkpoint)
         if case.spoil is not None:
             case.spoil(log)

@@ -19,6 +19,9 @@ _MODES = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]
 SMALL = 100
 # How long it may take until two small transactions are in the binary log.
 _WRITTEN_SECONDS = 30
+# How long it may take until a server that has just started writes no redo.
+_QUIET_SECONDS = 30
+_LSN = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'Innodb_redo_log_current_lsn'"
 _SCHEMA = """
 CREATE DATABASE d; USE d;
 CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB);
@@ -165,6 +168,14 @@ def _start_plain(base: Path, home: Path, binary: Binary, client: Path) -> Server
     return server
 
 
+def _wait_for_no_redo(server: Server) -> None:
+    """What a server does in the background after a start has been done."""
+    end, seen = time.monotonic() + _QUIET_SECONDS, [""]
+    while time.monotonic() < end and (len(seen) < 4 or len(set(seen[-4:])) > 1):
+        time.sleep(0.3)
+        seen += server.ask([_LSN])
+
+
 def _write_two(server: Server) -> list[subprocess.Popen[str]]:
     """Two transactions that are in the binary log, prepared in InnoDB, and wait for the sync; their clients."""
     log = last_log(server.home)
@@ -211,6 +222,7 @@ def make_older(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Im
     later = home.with_name(f"{home.name}l")
     server = _start_plain(base, later, binary, client)
     try:
+        _wait_for_no_redo(server)
         clients = _write_two(server)
         server.process.send_signal(signal.SIGSTOP)
         copy(later, home)
@@ -218,7 +230,9 @@ def make_older(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Im
         server.process.send_signal(signal.SIGCONT)
         for one in clients:
             one.wait()
-        server.sql("SET GLOBAL binlog_group_commit_sync_delay = 0;" + "INSERT INTO d.t (b) VALUES (REPEAT('l', 1000));" * 2 * SMALL)
+        # Little redo, and enough in the binary log: a start writes more redo before it opens the binary log.
+        server.sql(f"SET GLOBAL binlog_group_commit_sync_delay = 0; INSERT INTO d.m (b) VALUES (REPEAT('l', {2 * MIN_SKIP_BYTES}));"
+                   + "INSERT INTO d.t (b) VALUES ('later');" * 2)  # fmt: skip
         server.kill()
         log = last_log(later)
         checkpoint = read_checkpoint(log)

@@ -82,7 +82,7 @@ static const char *kind_of_path(const char *path) {
   if (is_temp(path)) return "temp";
   if (strstr(path, "#innodb_redo/") != NULL) return "redo";
   if (strstr(path, "#innodb_tablespace_map") != NULL) return "map";
-  if (ends_with(path, "/binlog.synced")) return "note";
+  if (ends_with(path, "/binlog.startup")) return "note";
   if (strstr(path, "binlog.") != NULL) return "binlog";
   if (strstr(path, "undo_0") != NULL || ends_with(path, ".ibu")) return "undo";
   if (ends_with(path, ".ibd") || strstr(path, "/ibdata") != NULL || strstr(path, "undo_") != NULL ||

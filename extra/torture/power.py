@@ -234,7 +234,7 @@ class PowerLife:
     def _writeback(self, data: Path) -> contextlib.AbstractContextManager[Writeback | None]:
         if not self._writes_note:
             return contextlib.nullcontext()
-        return Writeback(data / "binlog.synced", self._rig.counts.writeback_errors)
+        return Writeback(data / "binlog.startup", self._rig.counts.writeback_errors)
 
     def _choose(self, recording: Recording) -> tuple[writelog.Cut, Source]:
         """A power cut, and what is owed after it."""

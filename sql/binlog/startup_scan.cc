@@ -322,15 +322,19 @@ bool Startup_scan::is_transaction(Binlog_file_reader &reader,
   return at == n_bytes;
 }
 
-bool Startup_scan::has_innodb_reached(const Checkpoint_note &note) const {
-  const auto lsn = trx_binlog::lsn();
+bool Startup_scan::has_innodb_reached(const std::string &path,
+                                      const Checkpoint_note &note) const {
+  const auto lsn = trx_binlog::recovered_lsn();
   if (lsn >= note.m_lsn) return true;
-  if (m_purpose == RECOVERY) {
-    const std::string text =
-        "InnoDB has LSN " + std::to_string(lsn) + ", and had LSN " +
-        std::to_string(note.m_lsn) +
-        " when the last binary log was written: it seems that its files were "
-        "put back to an earlier state. The last binary log is read whole.";
+  if (m_purpose == RECOVERY && lsn > 0) {
+    std::string text = "InnoDB has recovered up to LSN " + std::to_string(lsn) +
+                       ", and had LSN " + std::to_string(note.m_lsn) +
+                       " when the last binary log was written: it seems that "
+                       "its files were put back to an earlier state. The last "
+                       "binary log is read whole.";
+    if (!Synced_mark::remove(path)) {
+      text += " Remove the file " + Synced_mark::path_of(path) + ".";
+    }
     LogErr(WARNING_LEVEL, ER_LOG_PRINTF_MSG, text.c_str());
   }
   return false;
@@ -339,10 +343,11 @@ bool Startup_scan::has_innodb_reached(const Checkpoint_note &note) const {
 void Startup_scan::skip_to_checkpoint(Binlog_file_reader &reader) {
   if (m_limit == NOT_KNOWN) m_limit = find_limit(reader);
   if (m_limit == 0) return;
-  const auto note = g_synced_mark.known_checkpoint(reader.ifile()->file_name());
+  const std::string &path = reader.ifile()->file_name();
+  const auto note = g_synced_mark.known_checkpoint(path);
   const my_off_t here = reader.position();
   if (!note || note->m_end > m_limit || note->m_begin < here + MIN_SKIP_BYTES ||
-      !has_innodb_reached(*note)) {
+      !has_innodb_reached(path, *note)) {
     return;
   }
   std::unique_ptr<Gtid_set> noted;

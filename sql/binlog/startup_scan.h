@@ -188,11 +188,14 @@ class Startup_scan {
   @return whether it was moved */
   bool take_noted_gtids(Binlog_file_reader &reader);
 
-  /** Whether InnoDB has what it had when a checkpoint was noted; if not, that
-  is said once.
+  /** Whether InnoDB has what it had when a checkpoint was noted. If not, the
+  pass of recovery says so and removes the note: the next start would find a
+  higher LSN if this one did not come to its end.
+  @param[in] path  the binary log
   @param[in] note  the checkpoint
-  @return false if its files are older */
-  bool has_innodb_reached(const Checkpoint_note &note) const;
+  @return false if InnoDB's files are older */
+  bool has_innodb_reached(const std::string &path,
+                          const Checkpoint_note &note) const;
 
   /** Take the GTIDs up to the checkpoint from the note, if there is one, and
   move the reader to the last transaction before it.

@@ -336,7 +336,7 @@ std::string Synced_mark::path_of(const std::string &path) {
   const size_t slash = path.rfind('/');
   const bool has_extension =
       dot != std::string::npos && (slash == std::string::npos || dot > slash);
-  return path.substr(0, has_extension ? dot : path.size()) + ".synced";
+  return path.substr(0, has_extension ? dot : path.size()) + ".startup";
 }
 
 Synced_mark::~Synced_mark() { close_files(); }
@@ -373,12 +373,21 @@ void Synced_mark::begin(const std::string &path) {
   if (m_note_fd < 0 || ::ftruncate(m_note_fd, 0) != 0 ||
       ::fsync(m_note_fd) != 0) {
     close_files();
+    if (std::exchange(m_has_warned, true)) return;
     const std::string text =
         "The file " + path_of(path) +
         " cannot be written. The next start will read the whole last binary "
         "log, whatever binlog_startup_scan is.";
     LogErr(WARNING_LEVEL, ER_LOG_PRINTF_MSG, text.c_str());
   }
+}
+
+bool Synced_mark::remove(const std::string &path) {
+  const int fd = open_note(path_of(path), O_RDWR);
+  if (fd < 0) return errno == ENOENT;
+  const bool is_done = ::ftruncate(fd, 0) == 0 && ::fsync(fd) == 0;
+  ::close(fd);
+  return is_done;
 }
 
 Synced_mark *Synced_mark::of(bool is_relay_log) {

@@ -10,7 +10,7 @@ How far the binary log that is being written is known to be on disk.
 After a power cut, what was written and not synced may be there in part: the
 end of a transaction without its middle. A start that looks at the end alone
 must therefore know up to where the file was synced. The server notes that in a
-file of its own, `<base name of the binary log>.synced`, each time that another
+file of its own, `<base name of the binary log>.startup`, each time that another
 Synced_mark::STEP_BYTES have been synced. The note is written after the sync of
 what it speaks of, so whichever version of it survives is true; it is not
 synced itself.
@@ -274,6 +274,11 @@ class Synced_mark {
   @return the checkpoint; nothing if none is known */
   std::optional<Checkpoint_note> known_checkpoint(const std::string &path);
 
+  /** Remove the note, durably.
+  @param[in] path  a binary log to which this server does not write
+  @return false if that has failed */
+  static bool remove(const std::string &path);
+
   /** @param[in] path  a binary log
   @return path of the file with the note */
   static std::string path_of(const std::string &path);
@@ -297,6 +302,8 @@ class Synced_mark {
   the new file already. */
   uint64_t m_n_under_way{};
   Synced_note m_note;
+  /** The error log says once that no note can be kept. */
+  bool m_has_warned{};
   /** What the file with the note held before the last begin(), if that was
   about another binary log. */
   std::string m_former;

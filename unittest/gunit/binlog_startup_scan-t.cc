@@ -597,9 +597,9 @@ TEST(BinlogSyncedNote, SameFile) {
 }
 
 TEST(BinlogSyncedMark, PathOf) {
-  EXPECT_EQ("./binlog.synced", Synced_mark::path_of("./binlog.000001"));
-  EXPECT_EQ("/a.b/log.synced", Synced_mark::path_of("/a.b/log"));
-  EXPECT_EQ("host-bin.synced", Synced_mark::path_of("host-bin.999999"));
+  EXPECT_EQ("./binlog.startup", Synced_mark::path_of("./binlog.000001"));
+  EXPECT_EQ("/a.b/log.startup", Synced_mark::path_of("/a.b/log"));
+  EXPECT_EQ("host-bin.startup", Synced_mark::path_of("host-bin.999999"));
 }
 
 class BinlogSyncedMarkTest : public ::testing::Test {
@@ -645,6 +645,21 @@ class BinlogSyncedMarkTest : public ::testing::Test {
   std::string m_folder;
   std::string m_log;
 };
+
+TEST_F(BinlogSyncedMarkTest, IsRemoved) {
+  EXPECT_TRUE(Synced_mark::remove(m_log)) << "there is none";
+  make_log(1000, LOG_EVENT_BINLOG_IN_USE_F);
+  {
+    Synced_mark mark;
+    mark.begin(m_log);
+    set_length(STEP);
+    sync(mark);
+  }
+  EXPECT_EQ(STEP, Synced_mark::synced_bytes(m_log));
+  EXPECT_TRUE(Synced_mark::remove(m_log));
+  EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
+  EXPECT_TRUE(Synced_mark::remove(m_log));
+}
 
 TEST_F(BinlogSyncedMarkTest, FollowsTheFile) {
   make_log(1000, LOG_EVENT_BINLOG_IN_USE_F);

@@ -17,18 +17,18 @@ def test_the_note_names_the_copy(tmp_path: Path) -> None:
     (tmp_path / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
     (tmp_path / "binlog.000002").write_bytes(b"\xfebin")
     binlog.name_the_copy(tmp_path)
-    assert not (tmp_path / "binlog.synced").exists()
+    assert not (tmp_path / "binlog.startup").exists()
     body = b"MYBLSYN1" + struct.pack("<QQIII", 1, 1 << 24, 7, 8, 0)
-    (tmp_path / "binlog.synced").write_bytes(body + struct.pack("<I", zlib.crc32(body)))
+    (tmp_path / "binlog.startup").write_bytes(body + struct.pack("<I", zlib.crc32(body)))
     binlog.name_the_copy(tmp_path)
-    note = (tmp_path / "binlog.synced").read_bytes()
+    note = (tmp_path / "binlog.startup").read_bytes()
     assert struct.unpack("<Q", note[8:16])[0] == (tmp_path / "binlog.000002").stat().st_ino
     assert note[:8] + note[16:36] == body[:8] + body[16:]
     assert struct.unpack("<I", note[36:])[0] == zlib.crc32(note[:36])
     closed = note + b"MYBLGTI1" + struct.pack("<QII", 1, 2, 3) + b"set"
-    (tmp_path / "binlog.synced").write_bytes(closed + struct.pack("<I", zlib.crc32(closed)))
+    (tmp_path / "binlog.startup").write_bytes(closed + struct.pack("<I", zlib.crc32(closed)))
     binlog.name_the_copy(tmp_path)
-    named = (tmp_path / "binlog.synced").read_bytes()
+    named = (tmp_path / "binlog.startup").read_bytes()
     assert struct.unpack("<Q", named[48:56])[0] == (tmp_path / "binlog.000002").stat().st_mtime_ns
     assert named[:48] + named[56:-4] == closed[:48] + closed[56:]
     assert struct.unpack("<I", named[-4:])[0] == zlib.crc32(named[:-4])

@@ -73,7 +73,7 @@ def test_the_note_is_that_of_the_server(tmp_path: Path) -> None:
     path = tmp_path / "binlog.000003"
     path.write_bytes(log(100))
     write_note(path, 4711)
-    note = (tmp_path / "binlog.synced").read_bytes()
+    note = (tmp_path / "binlog.startup").read_bytes()
     assert len(note) == 40 and note[:8] == b"MYBLSYN1"
     inode, synced, name, first, zero, crc = struct.unpack("<QQIIII", note[8:])
     closed = log(100, is_closed=True)
@@ -84,9 +84,9 @@ def test_the_note_is_that_of_the_server(tmp_path: Path) -> None:
     body[17] = 0
     assert first == zlib.crc32(bytes(body)) and closed[4 + 17] == 0
     path.write_bytes(b"\xfdbin")
-    (tmp_path / "binlog.synced").unlink()
+    (tmp_path / "binlog.startup").unlink()
     write_note(path, 1)
-    assert not (tmp_path / "binlog.synced").exists()
+    assert not (tmp_path / "binlog.startup").exists()
 
 
 def test_the_set_in_the_note_is_that_of_the_server(tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ def test_the_set_in_the_note_is_that_of_the_server(tmp_path: Path) -> None:
     write_note(path, 4711)
     assert read_gtids(path) is None
     write_gtids(path, b"a set")
-    note = (tmp_path / "binlog.synced").read_bytes()
+    note = (tmp_path / "binlog.startup").read_bytes()
     magic, mtime, tail, length = struct.unpack("<8sQII", note[40:64])
     assert (magic, mtime, length) == (b"MYBLGTI1", path.stat().st_mtime_ns, 5)
     assert tail == zlib.crc32(path.read_bytes()[-23:])
     assert note[64:] == b"a set" + struct.pack("<I", zlib.crc32(note[:-4]))
     assert read_note(path) == path.stat().st_size and read_gtids(path) == b"a set"
-    (tmp_path / "binlog.synced").write_bytes(note[:-1])
+    (tmp_path / "binlog.startup").write_bytes(note[:-1])
     assert read_gtids(path) is None and read_note(path) == path.stat().st_size
 
 
@@ -125,13 +125,13 @@ def test_stale_notes(tmp_path: Path) -> None:
         path = folder / "binlog.000003"
         path.write_bytes(content)
         write_gtids(path, b"a set")
-        whole, note, time = path.stat(), path.with_suffix(".synced").read_bytes(), path.stat().st_mtime_ns
+        whole, note, time = path.stat(), path.with_suffix(".startup").read_bytes(), path.stat().st_mtime_ns
         case = cases.stale(r, content, b"a set", number)
         assert case.spoil is not None and case.kind == cases.STALE
         case.spoil(path)
         texts.add(case.text)
         assert path.name == "binlog.000003"
-        is_new_note = path.with_suffix(".synced").read_bytes() != note
+        is_new_note = path.with_suffix(".startup").read_bytes() != note
         is_new_file = path.read_bytes() != content or path.stat().st_ino != whole.st_ino or path.stat().st_mtime_ns != time
         assert is_new_note or is_new_file
         # A change of the file is one that its time does not show.

@@ -75,7 +75,7 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"scan_used": Counter(kill=1)}, "0 of 70 starts after a power crash"),
         ({"scan_used": Counter(kill=1, power=1)}, "1 of 70 starts after a power crash"),
         ({"scan_starts": Counter(kill=90)}, "0 of 90 starts after a kill crash"),
-        ({"writeback_errors": ["binlog.synced is not written back: no"]}, "binlog.synced is not written back"),
+        ({"writeback_errors": ["binlog.startup is not written back: no"]}, "binlog.startup is not written back"),
         ({"loads": 30}, "no undo tablespace was made in 30 loads"),
         ({"loads": 30, "undo_barred": 16, "undo": Counter({"undo-create": 1})}, "16 of 30 loads could make no undo"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),

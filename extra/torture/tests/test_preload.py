@@ -91,7 +91,7 @@ def test_calls_count_once_a_file_exists(library: Path, tmp_path: Path) -> None:
 
 
 def test_the_note_is_a_kind_of_its_own(library: Path, tmp_path: Path) -> None:
-    note, fault = tmp_path / "binlog.synced", str(Fault("sync", "note", 1, 1, errno.EIO))
+    note, fault = tmp_path / "binlog.startup", str(Fault("sync", "note", 1, 1, errno.EIO))
     assert run(library, note, TORTURE_FAULT=fault) == [100, -errno.EIO, 100, 100, 100]
     assert run(library, tmp_path / "binlog.000001", TORTURE_FAULT=fault) == [100] * 4
 

@@ -21,7 +21,7 @@ def test_a_file_is_asked_for_until_the_end(monkeypatch: pytest.MonkeyPatch, tmp_
         asked.append(os.readlink(f"/proc/self/fd/{file}"))
 
     monkeypatch.setattr(writeback.os, "posix_fadvise", advise)
-    path = tmp_path / "binlog.synced"
+    path = tmp_path / "binlog.startup"
     errors: list[str] = []
     with Writeback(path, errors):
         time.sleep(3 * writeback.INTERVAL_SEC)
@@ -42,9 +42,9 @@ def test_its_end_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         raise OSError("no advice")
 
     monkeypatch.setattr(writeback.os, "posix_fadvise", advise)
-    path = tmp_path / "binlog.synced"
+    path = tmp_path / "binlog.startup"
     path.write_bytes(b"note")
     errors: list[str] = []
     with Writeback(path, errors):
         time.sleep(5 * writeback.INTERVAL_SEC)
-    assert errors == ["binlog.synced is not written back: no advice"]
+    assert errors == ["binlog.startup is not written back: no advice"]

@@ -30,9 +30,9 @@ innodb_flush_log_at_trx_commit says.
 @return LSN up to which it is on disk */
 uint64_t flush_redo();
 
-/** @return LSN of the redo log, after a crash what has been recovered at least;
-0 if there is none */
-uint64_t lsn();
+/** Up to where a start has recovered, whatever has been written since.
+@return LSN; 0 if no redo was looked at */
+uint64_t recovered_lsn();
 
 }  // namespace trx_binlog
 

@@ -27,11 +27,15 @@ bool is_decided(const THD &thd) {
 
 uint64_t flush_redo() {
   /* What is flushed is what there is now, or more. */
-  const auto flushed = lsn();
+  const auto flushed = log_get_lsn(*log_sys);
   if (!srv_read_only_mode) log_buffer_flush_to_disk(true);
   return flushed;
 }
 
-uint64_t lsn() { return log_sys == nullptr ? 0 : log_get_lsn(*log_sys); }
+uint64_t recovered_lsn() {
+  return log_sys == nullptr || srv_force_recovery >= SRV_FORCE_NO_LOG_REDO
+             ? 0
+             : log_sys->recovered_lsn;
+}
 
 }  // namespace trx_binlog
