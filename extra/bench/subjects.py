@@ -182,7 +182,11 @@ class Subject:
         """Whether the server keeps a tablespace map, which then is part of its data directory."""
         if not self.binary.knows(MAP):
             return False
-        return self.settings.get(MAP, self.binary.variables[MAP]).upper() in ("ON", "TRUE", "1")
+        return self.value_of(MAP).upper() in ("ON", "TRUE", "1")
+
+    def value_of(self, variable: str) -> str:
+        """What the server has for a variable, its default if the subject does not set it; empty if it does not know it."""
+        return self.settings.get(variable, self.binary.variables.get(variable, ""))
 
 
 def stock_settings(binary: Binary) -> dict[str, str]:
@@ -193,7 +197,6 @@ def stock_settings(binary: Binary) -> dict[str, str]:
 THREADS_OF_ROLLBACK = "8"
 
 ALL_ON = {
-    BINLOG_SCAN: "TRANSACTIONS",
     ROLLBACK: "ON",
     ROLLBACK_THREADS: THREADS_OF_ROLLBACK,
     UNDO_SCAN: "BACKGROUND",
@@ -248,7 +251,7 @@ BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults", "all-on")
 REDO_SUBJECTS = ("stock", "off", "redo", "redo-flush", "defaults", "all-on", "mariadb")
 """Subjects of the experiment on redo."""
 
-OLTP_SUBJECTS = ("stock", "off", "map", "defaults", "all-on", "mariadb")
+OLTP_SUBJECTS = ("stock", "off", "map", "binlog-scan", "defaults", "all-on", "mariadb")
 """Subjects of the regression check under load."""
 
 OUTAGE_SUBJECTS = ("stock", "off", "defaults", "all-on", "mariadb")

@@ -43,7 +43,7 @@ static Sys_var_enum Sys_binlog_startup_scan(
     "beginning and the end, and after a shutdown that has noted the GTIDs only "
     "the beginning and the end of the file.",
     READ_ONLY GLOBAL_VAR(binlog::Startup_scan::s_mode), CMD_LINE(REQUIRED_ARG),
-    binlog_startup_scan_names, DEFAULT(binlog::Startup_scan::EVENTS));
+    binlog_startup_scan_names, DEFAULT(binlog::Startup_scan::TRANSACTIONS));
 
 namespace binlog {
 

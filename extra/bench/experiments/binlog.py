@@ -135,7 +135,7 @@ def name_the_copy(data: Path) -> None:
     The note says which file it is about by the inode and, after a shutdown, the time; a copy has others. What it says of a
     checkpoint has a checksum of the inode, too. See sql/binlog/synced_mark.h.
     """
-    note = data / "binlog.synced"
+    note = data / "binlog.startup"
     if not note.exists():
         return
     log = data / (data / "binlog.index").read_text(encoding="utf-8").split()[-1]
@@ -158,7 +158,7 @@ def run(context: Context, options: Options) -> None:
     recipe = Binlog(options.mib)
     subjects = context.find_subjects(options.subjects or BINLOG_SUBJECTS)
     # One that keeps the note about what is synced, if it is there.
-    maker = next((subject for subject in subjects if subject.settings.get(BINLOG_SCAN) == "TRANSACTIONS"), subjects[0])
+    maker = next((subject for subject in subjects if subject.value_of(BINLOG_SCAN) == "TRANSACTIONS"), subjects[0])
     datadir = context.make_datadir(recipe, maker.binary)
     states = [f"{kind}-{end}" for kind in options.logs for end in options.ends]
     for kind in options.logs:

@@ -75,7 +75,6 @@ def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
     known = dict.fromkeys(subjects.STOCK_VALUES, "") | {subjects.MAP: "TRUE"}
     found = subjects.own_subject("all-on", Binary(Path("/m"), None, "mysql", "x", known))
     assert found.settings == {
-        "binlog_startup_scan": "TRANSACTIONS",
         "innodb_recovery_rollback_async": "ON",
         "innodb_recovery_rollback_threads": "8",
         "innodb_recovery_undo_scan": "BACKGROUND",
@@ -84,8 +83,8 @@ def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
     }
     assert found.uses_map
     missing = (
-        "binlog_startup_scan, innodb_buffer_pool_load_by_runs, innodb_recovery_rollback_async,"
-        " innodb_recovery_rollback_threads, innodb_recovery_undo_scan, innodb_rollback_prefetch"
+        "innodb_buffer_pool_load_by_runs, innodb_recovery_rollback_async, innodb_recovery_rollback_threads,"
+        " innodb_recovery_undo_scan, innodb_rollback_prefetch"
     )
     with pytest.raises(Unavailable, match=missing):
         subjects.own_subject("all-on", patched())
