@@ -29,6 +29,7 @@ use warnings;
 use File::Path;
 
 my $crash = "$ENV{MYSQL_TMP_DIR}/recovery_rollback.crash";
+my $n_clients = 0;
 my $error_log = "$ENV{MYSQL_TMP_DIR}/tablespace_check.err";
 
 # Undo is read page by page, so that a rollback is no faster than its pages.
@@ -108,6 +109,58 @@ sub start_and_hold {
 # It goes on.
 sub let_go {
   end_fault('page');
+}
+
+sub scan {
+  my ($when) = @_;
+  return "--innodb-recovery-undo-scan=$when";
+}
+
+sub scan_status {
+  my ($name) = @_;
+  return status("Innodb_recovery_lock_scan_$name");
+}
+
+# Start a server whose thread that rolls back stops at its first page.
+sub start_and_stop_scan {
+  my (@options) = @_;
+  fault('page', 'ib_tx_recov block');
+  start(scan('BACKGROUND'), @options) or die "Cannot start:\n" . error_log();
+  wait_until('a read of undo', sub { n_faults('page') > 0 });
+  die 'It has read' unless scan_status('running') eq 'ON';
+}
+
+# A client that may have to wait. Returns its process.
+sub client_waits {
+  my ($sql) = @_;
+  my $name = "$ENV{MYSQL_TMP_DIR}/recovery_undo_scan." . $n_clients++;
+  write_file("$name.sql", $sql);
+  my $pid = fork();
+  die "Cannot fork: $!" unless defined $pid;
+  if ($pid == 0) {
+    exec("exec $ENV{MYSQL} --user=root --protocol=socket"
+        . " --socket=$ENV{MYSQL_TMP_DIR}/check.sock --database=test"
+        . " < $name.sql > $name.out 2>&1") or POSIX::_exit(127);
+  }
+  return { pid => $pid, name => $name };
+}
+
+sub output_of {
+  my ($client) = @_;
+  waitpid($client->{pid}, 0);
+  my $output = read_file("$client->{name}.out");
+  unlink("$client->{name}.sql", "$client->{name}.out");
+  return $output;
+}
+
+# Wait until some clients are in a state.
+sub wait_for_state {
+  my ($state, $n_clients) = @_;
+  wait_until($state, sub {
+      my (undef, $n) = client("SELECT COUNT(*) FROM performance_schema.threads
+        WHERE processlist_state = '$state'", '-N');
+      return $n == $n_clients;
+    });
 }
 
 sub finish_rollback {
