@@ -44,6 +44,7 @@ from binlog_check.images import Image, last_log, make, make_older, make_source, 
 from binlog_check.logfile import (
     Checkpoint,
     encoded_set,
+    note_path,
     read_checkpoint,
     read_gtids,
     transactions,
@@ -111,10 +112,6 @@ class Found:
     n_at_checkpoint: int = 0
     # It has said that InnoDB's files are older than a checkpoint.
     is_older: bool = False
-
-    @classmethod
-    def refused(cls, messages: list[str], log: str) -> Found:
-        return cls(["refused", *messages], n_at_checkpoint=log.count(_AT_CHECKPOINT), is_older=_OLDER in log)
 
 
 @dataclass
@@ -212,20 +209,22 @@ class Runner:
         write_note(log, case.synced_bytes)
         if case.gtids is not None:
             write_gtids(log, case.gtids)
-        if case.checkpoint is not None and log.with_suffix(".startup").exists():
+        if case.checkpoint is not None and note_path(log).exists():
             write_checkpoint(log, case.checkpoint)
         if case.spoil is not None:
             case.spoil(log)
         server = Server(binary, place, self.client, image.options)
         try:
-            if not server.wait_ready():
-                return Found.refused(self._messages(server), server.read_log())
-            answers = server.ask(_QUERIES)
-            counts = server.ask([_SKIPPED, restarts.NOTED]) if binary.name == "transactions" else ["0", "0"]
-            size = log.stat().st_size
-            facts = [*answers, f"{log.name}: {size} bytes", *self._messages(server)]
-            log_text = server.read_log()
-            return Found(facts, int(counts[0]), counts[1].strip() == "1", log_text.count(_AT_CHECKPOINT), _OLDER in log_text)
+            if server.wait_ready():
+                answers = server.ask(_QUERIES)
+                counts = server.ask([_SKIPPED, restarts.NOTED]) if binary.name == "transactions" else ["0", "0"]
+                size = log.stat().st_size
+                facts = [*answers, f"{log.name}: {size} bytes", *self._messages(server)]
+                found = Found(facts, int(counts[0]), counts[1].strip() == "1")
+            else:
+                found = Found(["refused", *self._messages(server)])
+            said = server.read_log()
+            return replace(found, n_at_checkpoint=said.count(_AT_CHECKPOINT), is_older=_OLDER in said)
         finally:
             server.kill()
             shutil.rmtree(place, ignore_errors=True)
@@ -272,13 +271,8 @@ class Check:
         place = self.runner.work / name
         return make(seed, self.runner.base, place, self.runner.jumps, self.runner.client, is_plain=True)
 
-    def compare(self, image: Image, case: Case, name: str, with_stock: bool) -> tuple[str, Found]:
-        """How the outcome differs, empty if it does not; and what the start with TRANSACTIONS has found."""
-        difference, jumps, _ = self._compare(image, case, name, with_stock)
-        return difference, jumps
-
-    def _compare(self, image: Image, case: Case, name: str, with_stock: bool) -> tuple[str, Found, Found]:
-        """The same, and what the start with EVENTS has found."""
+    def compare(self, image: Image, case: Case, name: str, with_stock: bool) -> tuple[str, Found, Found]:
+        """How the outcome differs, empty if it does not; and what the starts with TRANSACTIONS and EVENTS have found."""
         runner, place = self.runner, self.runner.work
         binaries = runner.keyed if image.is_encrypted else {"EVENTS": runner.events, "TRANSACTIONS": runner.jumps}
         jumps = runner.start(image, case, binaries["TRANSACTIONS"], place / f"{name}t")
@@ -348,7 +342,9 @@ class Check:
                     case = with_checkpoint(case, content, checkpoint, image.has_checksums)
                 relies = is_checkpoint_whole(case, content) and image.has_checksums and not image.is_encrypted
                 with_stock = (number % STOCK_EVERY == 0 or case.kind == NOTED) and not image.is_encrypted
-                difference, found = self.compare(image, case, f"c{seed}-{number}", with_stock)
+                difference, found, _ = self.compare(image, case, f"c{seed}-{number}", with_stock)
+                if found.is_older and not difference:
+                    difference = "the start says that InnoDB's files are older, and they are not"
                 begin = case.checkpoint.begin if relies and case.checkpoint is not None else 0
                 could = any(one.begin >= begin for one in skippable(case.content, case.synced_bytes))
                 could = could and not image.is_encrypted and case.gtids is None
@@ -391,10 +387,10 @@ class Check:
                 cases = self._canary_cases(name, random.Random(number), image, image.log.read_bytes())
             for case in islice(cases, 2):
                 n_tried += 1
-                difference, found, events = self._compare(image, case, f"k{name}c", False)
+                difference, found, events = self.compare(image, case, f"k{name}c", False)
                 # Another server may have written.
                 content = image.log.read_bytes()
-                control, honest = self.compare(image, control_case or whole(content, len(content)), f"k{name}c", False)
+                control, honest, _ = self.compare(image, control_case or whole(content, len(content)), f"k{name}c", False)
                 is_found = difference and not control
                 if is_found and control_case is not None:
                     # Rows are lost, and nothing but rows, because both passes begin at the checkpoint. They may at the other

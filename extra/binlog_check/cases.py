@@ -20,6 +20,7 @@ from binlog_check.logfile import (
     Transaction,
     events,
     lengthened,
+    note_path,
     transactions,
     without_one,
     write_gtids,
@@ -176,12 +177,12 @@ def _of_another_file(gtids: bytes, log: Path) -> None:
 
 
 def _damage_note(r: random.Random, log: Path) -> None:
-    note = log.with_suffix(".startup")
+    note = note_path(log)
     _change(r.randrange(note.stat().st_size), 1 << r.randrange(8), note)
 
 
 def _tear_note(r: random.Random, log: Path) -> None:
-    note = log.with_suffix(".startup")
+    note = note_path(log)
     os.truncate(note, r.choice([0, NOTE_BYTES - 1, NOTE_BYTES, r.randrange(note.stat().st_size)]))
 
 

@@ -101,6 +101,11 @@ def is_in_use(content: bytes) -> bool:
     return bool(content[_FLAGS_AT] & IN_USE)
 
 
+def note_path(log: Path) -> Path:
+    """The file in which a server notes what it knows of its binary log."""
+    return log.with_suffix(".startup")
+
+
 def write_note(path: Path, synced_bytes: int) -> None:
     """Note that so much of a binary log was synced, as the server does it; see sql/binlog/synced_mark.h.
 
@@ -114,12 +119,12 @@ def write_note(path: Path, synced_bytes: int) -> None:
     note = _NOTE.pack(
         b"MYBLSYN1", path.stat().st_ino, synced_bytes, zlib.crc32(path.name.encode()), zlib.crc32(bytes(first))
     )
-    path.with_suffix(".startup").write_bytes(note + struct.pack("<I", zlib.crc32(note)))
+    note_path(path).write_bytes(note + struct.pack("<I", zlib.crc32(note)))
 
 
 def read_note(path: Path) -> int:
     """How much of a binary log is noted as synced, 0 if there is no note about it."""
-    note = path.with_suffix(".startup")
+    note = note_path(path)
     content = note.read_bytes()[:NOTE_BYTES] if note.exists() else b""
     if len(content) != NOTE_BYTES or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
         return 0
@@ -129,7 +134,7 @@ def read_note(path: Path) -> int:
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
     """What a server has noted while it wrote to a binary log."""
-    note = path.with_suffix(".startup")
+    note = note_path(path)
     content = note.read_bytes() if note.exists() else b""
     synced = read_note(path)
     if not synced or len(content) < NOTE_BYTES + _CHECKPOINT.size + 4:
@@ -150,7 +155,7 @@ def _checkpoint_crc(content: bytes, end: int) -> bytes:
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Add a checkpoint to the note about a binary log."""
-    note = path.with_suffix(".startup")
+    note = note_path(path)
     length = checkpoint.end - checkpoint.begin
     head = _CHECKPOINT.pack(b"MYBLCHK2", checkpoint.begin, length, len(checkpoint.gtids), checkpoint.lsn)
     content = note.read_bytes()[:NOTE_BYTES] + head + checkpoint.gtids
@@ -164,7 +169,7 @@ def encoded_set(uuid: str, last: int) -> bytes:
 
 def read_gtids(path: Path) -> bytes | None:
     """The encoded set of GTIDs that a server has noted when it closed a binary log, or None."""
-    note = path.with_suffix(".startup")
+    note = note_path(path)
     content = note.read_bytes() if note.exists() else b""
     if content[NOTE_BYTES : NOTE_BYTES + 8] != b"MYBLGTI1" or struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
         return None
@@ -174,7 +179,7 @@ def read_gtids(path: Path) -> bytes | None:
 def write_gtids(path: Path, gtids: bytes) -> None:
     """Note what a server notes when it has closed a binary log: all of it was synced, and these GTIDs are in it."""
     write_note(path, path.stat().st_size)
-    note = path.with_suffix(".startup")
+    note = note_path(path)
     tail = zlib.crc32(path.read_bytes()[-_TAIL_BYTES:])
     content = note.read_bytes() + _GTIDS.pack(b"MYBLGTI1", path.stat().st_mtime_ns, tail, len(gtids)) + gtids
     note.write_bytes(content + struct.pack("<I", zlib.crc32(content)))
