@@ -14,6 +14,7 @@ The scan of the last binary log at start-up, from transaction to transaction. */
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "my_byteorder.h"
@@ -184,8 +185,10 @@ void Startup_scan::after_event(Binlog_file_reader &reader,
                                const Log_event &event) {
   const auto checksum =
       reader.format_description_event().footer()->checksum_alg;
-  const my_off_t end = m_end;
-  m_end = 0;
+  const my_off_t end = std::exchange(m_end, 0);
+  if (std::exchange(m_is_first, false) && m_purpose == RECOVERY) {
+    check_innodb(reader.ifile()->file_name());
+  }
 
   switch (event.get_type_code()) {
     case mysql::binlog::event::FORMAT_DESCRIPTION_EVENT:
@@ -322,22 +325,19 @@ bool Startup_scan::is_transaction(Binlog_file_reader &reader,
   return at == n_bytes;
 }
 
-bool Startup_scan::has_innodb_reached(const std::string &path,
-                                      const Checkpoint_note &note) const {
+void Startup_scan::check_innodb(const std::string &path) {
   const auto lsn = trx_binlog::recovered_lsn();
-  if (lsn >= note.m_lsn) return true;
-  if (m_purpose == RECOVERY && lsn > 0) {
-    std::string text = "InnoDB has recovered up to LSN " + std::to_string(lsn) +
-                       ", and had LSN " + std::to_string(note.m_lsn) +
-                       " when the last binary log was written: it seems that "
-                       "its files were put back to an earlier state. The last "
-                       "binary log is read whole.";
-    if (!Synced_mark::remove(path)) {
-      text += " Remove the file " + Synced_mark::path_of(path) + ".";
-    }
-    LogErr(WARNING_LEVEL, ER_LOG_PRINTF_MSG, text.c_str());
+  const auto note = g_synced_mark.known_checkpoint(path);
+  if (lsn == 0 || !note || lsn >= note->m_lsn) return;
+  std::string text = "InnoDB has recovered up to LSN " + std::to_string(lsn) +
+                     ", and had LSN " + std::to_string(note->m_lsn) +
+                     " when the last binary log was written: it seems that "
+                     "its files were put back to an earlier state. The last "
+                     "binary log is read whole.";
+  if (!Synced_mark::remove(path)) {
+    text += " Remove the file " + Synced_mark::path_of(path) + ".";
   }
-  return false;
+  LogErr(WARNING_LEVEL, ER_LOG_PRINTF_MSG, text.c_str());
 }
 
 void Startup_scan::skip_to_checkpoint(Binlog_file_reader &reader) {
@@ -347,7 +347,7 @@ void Startup_scan::skip_to_checkpoint(Binlog_file_reader &reader) {
   const auto note = g_synced_mark.known_checkpoint(path);
   const my_off_t here = reader.position();
   if (!note || note->m_end > m_limit || note->m_begin < here + MIN_SKIP_BYTES ||
-      !has_innodb_reached(path, *note)) {
+      trx_binlog::recovered_lsn() < note->m_lsn) {
     return;
   }
   std::unique_ptr<Gtid_set> noted;

@@ -188,14 +188,11 @@ class Startup_scan {
   @return whether it was moved */
   bool take_noted_gtids(Binlog_file_reader &reader);
 
-  /** Whether InnoDB has what it had when a checkpoint was noted. If not, the
-  pass of recovery says so and removes the note: the next start would find a
-  higher LSN if this one did not come to its end.
-  @param[in] path  the binary log
-  @param[in] note  the checkpoint
-  @return false if InnoDB's files are older */
-  bool has_innodb_reached(const std::string &path,
-                          const Checkpoint_note &note) const;
+  /** If InnoDB has less than when a checkpoint was noted, say so and remove the
+  note, whatever binlog_startup_scan is: the next start would find a higher LSN
+  if this one did not come to its end.
+  @param[in] path  the binary log */
+  static void check_innodb(const std::string &path);
 
   /** Take the GTIDs up to the checkpoint from the note, if there is one, and
   move the reader to the last transaction before it.
@@ -232,6 +229,9 @@ class Startup_scan {
 
   const Purpose m_purpose;
   Gtid_set *const m_gtids{nullptr};
+
+  /** No event has been seen yet. */
+  bool m_is_first{true};
 
   /** The Format_description event says that the file was closed. */
   bool m_is_closed{false};

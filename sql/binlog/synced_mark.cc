@@ -90,6 +90,7 @@ int open_note(const std::string &path, int flags) {
     return fd;
   }
   ::close(fd);
+  errno = EINVAL;
   return -1;
 }
 

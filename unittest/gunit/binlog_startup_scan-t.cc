@@ -659,6 +659,10 @@ TEST_F(BinlogSyncedMarkTest, IsRemoved) {
   EXPECT_TRUE(Synced_mark::remove(m_log));
   EXPECT_EQ(0u, Synced_mark::synced_bytes(m_log));
   EXPECT_TRUE(Synced_mark::remove(m_log));
+
+  std::ofstream(Synced_mark::path_of(m_log)) << "another file";
+  errno = ENOENT;
+  EXPECT_FALSE(Synced_mark::remove(m_log)) << "it is nobody's to remove";
 }
 
 TEST_F(BinlogSyncedMarkTest, FollowsTheFile) {

@@ -12,6 +12,7 @@ sql/binlog/checkpoint.h. */
 #define trx0binlog_h
 
 #include <cstdint>
+#include <optional>
 
 class THD;
 
@@ -27,8 +28,8 @@ bool is_decided(const THD &thd);
 
 /** Write the redo log to disk, up to what was committed last, whatever
 innodb_flush_log_at_trx_commit says.
-@return LSN up to which it is on disk */
-uint64_t flush_redo();
+@return LSN up to which it is on disk; nothing if InnoDB writes no redo log */
+std::optional<uint64_t> flush_redo();
 
 /** Up to where a start has recovered, whatever has been written since.
 @return LSN; 0 if no redo was looked at */

@@ -25,17 +25,21 @@ bool is_decided(const THD &thd) {
          !trx_is_redo_rseg_updated(trx) || trx_is_prepared_in_tc(trx);
 }
 
-uint64_t flush_redo() {
+/** @return whether there is no redo log, or it counts for nothing */
+static bool is_without_redo() {
+  return log_sys == nullptr || srv_force_recovery >= SRV_FORCE_NO_LOG_REDO;
+}
+
+std::optional<uint64_t> flush_redo() {
+  if (is_without_redo() || srv_read_only_mode) return std::nullopt;
   /* What is flushed is what there is now, or more. */
   const auto flushed = log_get_lsn(*log_sys);
-  if (!srv_read_only_mode) log_buffer_flush_to_disk(true);
+  log_buffer_flush_to_disk(true);
   return flushed;
 }
 
 uint64_t recovered_lsn() {
-  return log_sys == nullptr || srv_force_recovery >= SRV_FORCE_NO_LOG_REDO
-             ? 0
-             : log_sys->recovered_lsn;
+  return is_without_redo() ? 0 : log_sys->recovered_lsn;
 }
 
 }  // namespace trx_binlog
