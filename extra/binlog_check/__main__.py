@@ -112,6 +112,8 @@ class Found:
     n_at_checkpoint: int = 0
     # It has said that InnoDB's files are older than a checkpoint.
     is_older: bool = False
+    # After it there is a note with a checkpoint.
+    has_checkpoint: bool = False
 
 
 @dataclass
@@ -224,7 +226,8 @@ class Runner:
             else:
                 found = Found(["refused", *self._messages(server)])
             said = server.read_log()
-            return replace(found, n_at_checkpoint=said.count(_AT_CHECKPOINT), is_older=_OLDER in said)
+            return replace(found, n_at_checkpoint=said.count(_AT_CHECKPOINT), is_older=_OLDER in said,
+                           has_checkpoint=note_path(log).exists() and read_checkpoint(log) is not None)  # fmt: skip
         finally:
             server.kill()
             shutil.rmtree(place, ignore_errors=True)
@@ -342,8 +345,8 @@ class Check:
                     case = with_checkpoint(case, content, checkpoint, image.has_checksums)
                 relies = is_checkpoint_whole(case, content) and image.has_checksums and not image.is_encrypted
                 with_stock = (number % STOCK_EVERY == 0 or case.kind == NOTED) and not image.is_encrypted
-                difference, found, _ = self.compare(image, case, f"c{seed}-{number}", with_stock)
-                if found.is_older and not difference:
+                difference, found, events = self.compare(image, case, f"c{seed}-{number}", with_stock)
+                if (found.is_older or events.is_older) and not difference:
                     difference = "the start says that InnoDB's files are older, and they are not"
                 begin = case.checkpoint.begin if relies and case.checkpoint is not None else 0
                 could = any(one.begin >= begin for one in skippable(case.content, case.synced_bytes))
@@ -390,15 +393,18 @@ class Check:
                 difference, found, events = self.compare(image, case, f"k{name}c", False)
                 # Another server may have written.
                 content = image.log.read_bytes()
-                control, honest, _ = self.compare(image, control_case or whole(content, len(content)), f"k{name}c", False)
-                is_found = difference and not control
+                control, *honest = self.compare(image, control_case or whole(content, len(content)), f"k{name}c", False)
+                is_found = difference and not control and "refused" not in (found.facts[0], events.facts[0])
                 if is_found and control_case is not None:
                     # Rows are lost, and nothing but rows, because both passes begin at the checkpoint. They may at the other
                     # one, unless InnoDB's files are older; then that is said.
                     is_found = found.facts[_GTIDS] == events.facts[_GTIDS] and found.facts[_ROWS] != events.facts[_ROWS]
                     is_found = is_found and (found.n_at_checkpoint, found.is_older) == (2, False)
-                    due = (0, True) if name == "older_files" else (2, False)
-                    is_found = is_found and (honest.n_at_checkpoint, honest.is_older) == due
+                    passes, is_older = (0, True) if name == "older_files" else (2, False)
+                    is_found = is_found and honest[0].n_at_checkpoint == passes
+                    is_found = is_found and all(one.is_older == is_older for one in honest)
+                    # A note that is refused is removed, with EVENTS, too.
+                    is_found = is_found and not (is_older and any(one.has_checkpoint for one in honest))
                 if is_found:
                     self.report.canaries[name] = n_tried
                     print(f"canary {name}: found by case {n_tried}: {difference[:200]}", flush=True)

@@ -168,12 +168,13 @@ def _start_plain(base: Path, home: Path, binary: Binary, client: Path) -> Server
     return server
 
 
-def _wait_for_no_redo(server: Server) -> None:
-    """What a server does in the background after a start has been done."""
+def _wait_for_no_redo(server: Server) -> bool:
+    """What a server does in the background after a start has been done; false if that takes too long."""
     end, seen = time.monotonic() + _QUIET_SECONDS, [""]
     while time.monotonic() < end and (len(seen) < 4 or len(set(seen[-4:])) > 1):
         time.sleep(0.3)
         seen += server.ask([_LSN])
+    return len(set(seen[-4:])) == 1
 
 
 def _write_two(server: Server) -> list[subprocess.Popen[str]]:
@@ -222,7 +223,8 @@ def make_older(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Im
     later = home.with_name(f"{home.name}l")
     server = _start_plain(base, later, binary, client)
     try:
-        _wait_for_no_redo(server)
+        if not _wait_for_no_redo(server):
+            return None
         clients = _write_two(server)
         server.process.send_signal(signal.SIGSTOP)
         copy(later, home)

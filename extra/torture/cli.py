@@ -67,7 +67,7 @@ MANY_REDO_STARTS = 10
 MANY_FLUSH_STARTS = 60
 # In so many starts some must have found open transactions and left their undo logs, or rolled back several at a time.
 MANY_UNDO_STARTS = 40
-# After a crash, with binlog_startup_scan=TRANSACTIONS; in one of ten or so the last binary log has a checkpoint.
+# After a kind of crash, with binlog_startup_scan=TRANSACTIONS; in one of ten or so the last binary log has a checkpoint.
 MANY_SCAN_STARTS = 80
 # Of so many crashes most must have left redo, and kills must have met recoveries.
 MANY_IMAGES = 20
@@ -360,6 +360,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "scan_starts": {kind: number for kind, number in counts.scan_starts.items() if kind},
         "scan_used": {kind: number for kind, number in counts.scan_used.items() if kind and number},
         "scan_checkpoints": {kind: number for kind, number in counts.scan_checkpoints.items() if kind and number},
+        "took_for_older": counts.took_for_older,
         "loads": counts.loads,
         "undo": dict(counts.undo),
         "undo_barred": counts.undo_barred,
@@ -457,12 +458,16 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         (MANY_UNDO_STARTS, counts.undo_scan_starts, counts.undo_scan_used, "innodb_recovery_undo_scan=BACKGROUND",
          "left undo logs for later"),
         (MANY_UNDO_STARTS, counts.threads_starts, counts.threads_used, "innodb_recovery_rollback_threads=4", "used several"),
-        (MANY_SCAN_STARTS, counts.scan_starts, counts.scan_checkpoints, "binlog_startup_scan=TRANSACTIONS",
-         "begun both passes at a checkpoint"),
     ):  # fmt: skip
         starts = _crashes(begun)
         if starts >= many and not _crashes(met):
             problems.append(f"none of {starts} starts with {setting} has {what}")
+    for kind in ("kill", "power"):
+        if (starts := counts.scan_starts[kind]) >= MANY_SCAN_STARTS and not counts.scan_checkpoints[kind]:
+            problems.append(f"none of {starts} starts with binlog_startup_scan=TRANSACTIONS after a {kind} crash has begun both"
+                            " passes at a checkpoint")  # fmt: skip
+    if counts.took_for_older:
+        problems.append(f"{counts.took_for_older} starts took InnoDB's files for older than the binary log")
     disks = counts.power_cuts + counts.unmountable
     if disks >= MANY_DISKS and 100 * counts.unmountable > MAX_UNMOUNTABLE_PERCENT * disks + 100:
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")

@@ -24,10 +24,13 @@ KILLED_RECOVERIES = (0, 0, 0, 1, 1, 2, 3, 5)
 # A first guess at how long a start and a shutdown take; then it is what the last one took.
 START_SEC = 2.0
 # With innodb_recovery_undo_scan=BACKGROUND the thread of some servers reads undo logs slowly, and a recovery may be killed
-# that much later, when it has opened and they are not read.
+# that much later, when it has opened and they are not read. Of the slow ones this share is watched until they do that, and
+# killed within so much time.
 SLOW_SHARE = 0.5
 SLOW_MSEC = (20, 100, 300)
 LATER = 1.4
+WATCHED_SHARE = 0.7
+WATCHED_SEC = 0.4
 
 
 class KillLife:
@@ -50,7 +53,8 @@ class KillLife:
         environment = rig.environment
         shutil.copytree(rig.base(page_kib), self._home / "data")
         options = [*random_options(self._r, rig.has_keyring, page_kib), *rig.extra]
-        if UNDO_SCAN_ON in options and not rig.is_canary and self._r.random() < SLOW_SHARE:
+        self._is_slow = UNDO_SCAN_ON in options and not rig.is_canary and self._r.random() < SLOW_SHARE
+        if self._is_slow:
             options += UNDO_BY_PAGE
             environment = preload.slow_undo(rig.work, self._r.choice(SLOW_MSEC))
         self._later = LATER if UNDO_SCAN_ON in options else 1
@@ -158,7 +162,7 @@ class KillLife:
         for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
             binary = self._rig.binary(r)
             server = self._begin(binary)
-            time.sleep(r.uniform(0, self._later * self._start_sec))
+            self._wait_in_recovery(server)
             self._trace.append(f"kill recovery of {binary.name}")
             if server.has_died:
                 self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")
@@ -179,6 +183,17 @@ class KillLife:
                 self._wrong(server.stop_flushed())
                 server = self._start(server.binary)
         return server
+
+    def _wait_in_recovery(self, server: Server) -> None:
+        """Some time; for a recovery that may read undo logs slowly, sometimes until it has opened and does."""
+        wait_sec = self._r.uniform(0, self._later * self._start_sec)
+        if not self._is_slow or self._r.random() >= WATCHED_SHARE:
+            time.sleep(wait_sec)
+            return
+        end = time.monotonic() + 2 * self._later * self._start_sec
+        while time.monotonic() < end and not server.has_died and not server.reads_undo_open():
+            time.sleep(0.02)
+        time.sleep(self._r.uniform(0, WATCHED_SEC))
 
     def _kill(self, server: Server) -> None:
         self._rig.counts.kills += not server.has_died

@@ -125,7 +125,9 @@ class Counts:
     scan_used: Counter[str] = field(default_factory=Counter)
     # Of those, the ones whose passes have both relied on a checkpoint.
     scan_checkpoints: Counter[str] = field(default_factory=Counter)
-    # The same for innodb_redo_recovery=PARALLEL, without the recoveries of kind redo.
+    # Starts that took InnoDB's files for older than the binary log, which no crash makes them.
+    took_for_older: int = 0
+    # For innodb_redo_recovery=PARALLEL as for the scan, without the recoveries of kind redo.
     redo_starts: Counter[str] = field(default_factory=Counter)
     redo_used: Counter[str] = field(default_factory=Counter)
     # And for innodb_recovery_flush=BACKGROUND: those that have left pages to the page cleaners.
@@ -247,6 +249,7 @@ class Counts:
             self.scan_starts[server.place.crash] += 1
             self.scan_used[server.place.crash] += server.passes_skipped() > 1
             self.scan_checkpoints[server.place.crash] += server.passes_from_checkpoint() > 1
+        self.took_for_older += server.takes_files_for_older()
 
 
 @dataclass

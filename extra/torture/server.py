@@ -62,6 +62,7 @@ REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them aga
 _SKIPPED = re.compile(
     r"Binary log scan at start-up: \d+ bytes (before the last checkpoint and )?in the middle of \d+ transactions were not read"
 )
+_OLDER = "when the last binary log was written: it seems that its files were put back"
 _PREFETCHED = re.compile(r"Rollback of trx with id \d+: read [1-9]\d* pages ahead")
 _POOL_LOADED = re.compile(r"Buffer pool load: read [1-9]\d* pages")
 _HANDED_OVER = re.compile(r"Prepared transactions that the binary log does not know, to be rolled back in the background: (\d+)")
@@ -224,6 +225,10 @@ class Server:
     def passes_from_checkpoint(self) -> int:
         """How many of them have left out all before a checkpoint."""
         return sum(bool(found[1]) for found in _SKIPPED.finditer(self.said()))
+
+    def takes_files_for_older(self) -> bool:
+        """Whether it says that InnoDB has less than when the binary log was written."""
+        return _OLDER in self.said()
 
     def has_left_pages(self) -> bool:
         """Whether it has opened before it has written all that it has recovered."""

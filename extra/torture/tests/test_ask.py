@@ -135,6 +135,11 @@ def test_starts_that_leave_out_transactions_are_counted(tmp_path: Path) -> None:
     log.write_text(at_checkpoint + at_checkpoint)
     counts.ask(fake_server(log, option=SCAN_ON))
     assert (counts.scan_used[""], counts.scan_checkpoints[""]) == (3, 1)
+    assert counts.took_for_older == 0
+    log.write_text("[Warning] [MY-000000] [Server] InnoDB has recovered up to LSN 5, and had LSN 6 when the last binary log was"
+                   " written: it seems that its files were put back to an earlier state.\n")  # fmt: skip
+    counts.ask(fake_server(log, option=SCAN_OFF))
+    assert counts.took_for_older == 1
     log.write_text(line + line)
     server = fake_server(log, option=SCAN_ON)
     server.place.crash = "power"
