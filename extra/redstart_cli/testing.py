@@ -13,7 +13,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from shutil import rmtree
+from shutil import disk_usage, rmtree
 
 from bench.errors import BenchError, Unavailable
 from bench.layout import default_layout
@@ -21,7 +21,7 @@ from bench.roots import machine_mirror, remove_root, stock_root
 from differential.server import can_mount
 from redstart_cli import lint, mtr, nightly, parity, proof, skips
 from redstart_cli.build import SERVER_TARGETS, build, lock_path
-from redstart_cli.console import RedstartError, duration, error, say
+from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.locks import exclusive
@@ -570,7 +570,8 @@ def run_levels(
                     level.problem = "no test was run"
             if level.problem:
                 error(f"{name}: {level.problem}")
-            say(f"== {name}: {level.counts()} in {duration(time.monotonic() - begin)}")
+            free = size(disk_usage(layout.build).free)
+            say(f"== {name}: {level.counts()} in {duration(time.monotonic() - begin)}, {free} of disk space left")
             total.add(level)
     for failure in total.failures:
         say(f"failed: {failure}")
