@@ -185,6 +185,30 @@ def write_gtids(path: Path, gtids: bytes) -> None:
     note.write_bytes(content + struct.pack("<I", zlib.crc32(content)))
 
 
+def name_the_copy(path: Path) -> None:
+    """Make the note, if there is one, about this binary log, which is a copy of the one that it is about.
+
+    It says which one that is by the inode and, if that was closed, the time.
+    """
+    note = note_path(path)
+    content = note.read_bytes() if note.exists() else b""
+    magic, _, synced, name, event = _NOTE.unpack_from(content) if len(content) >= NOTE_BYTES else (b"", 0, 0, 0, 0)
+    if magic != b"MYBLSYN1":
+        return
+    first = _NOTE.pack(magic, path.stat().st_ino, synced, name, event)
+    more = content[NOTE_BYTES:]
+    content = first + struct.pack("<I", zlib.crc32(first)) + more
+    if more.startswith(b"MYBLCHK2"):
+        end = NOTE_BYTES + _CHECKPOINT.size + int(_CHECKPOINT.unpack_from(more)[3])
+        content = content[:end] + _checkpoint_crc(content, end)
+    elif more:
+        _, _, tail, n_gtids = _GTIDS.unpack_from(more)
+        head = _GTIDS.pack(b"MYBLGTI1", path.stat().st_mtime_ns, tail, n_gtids)
+        content = content[:NOTE_BYTES] + head + more[_GTIDS.size : -4]
+        content += struct.pack("<I", zlib.crc32(content))
+    note.write_bytes(content)
+
+
 def without_one(gtids: bytes) -> bytes | None:
     """A set that lacks one GTID: the last of an interval of several. None if there is none."""
     changed = bytearray(gtids)

@@ -7,9 +7,7 @@ how the server ended (clean, crash) and in the last file: `empty`, `large` trans
 
 from __future__ import annotations
 
-import struct
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from bench.errors import BenchError
 from bench.results import Run
 from bench.server import Server
 from bench.subjects import BINLOG_SCAN, BINLOG_SUBJECTS, Subject
+from binlog_check.logfile import name_the_copy
 
 FLUSH_TIMEOUT_SEC = 900.0
 LOGS = ("empty", "large", "small")
@@ -129,27 +128,9 @@ class Binlog(FullTables):
         return act
 
 
-def name_the_copy(data: Path) -> None:
-    """Make the note about what is synced name the copy of the binary log that has been restored.
-
-    The note says which file it is about by the inode and, after a shutdown, the time; a copy has others. What it says of a
-    checkpoint has a checksum of the inode, too. See sql/binlog/synced_mark.h.
-    """
-    note = data / "binlog.startup"
-    if not note.exists():
-        return
-    log = data / (data / "binlog.index").read_text(encoding="utf-8").split()[-1]
-    content = bytearray(note.read_bytes())
-    content[8:16] = struct.pack("<Q", log.stat().st_ino)
-    content[36:40] = struct.pack("<I", zlib.crc32(bytes(content[:36])))
-    if content[40:48] == b"MYBLCHK2":
-        end = 72 + struct.unpack_from("<I", content, 60)[0]
-        about = content[:16] + bytes(8) + content[24:36]
-        content[end : end + 4] = struct.pack("<I", zlib.crc32(bytes(about + content[40:end])))
-    elif len(content) > 40:
-        content[48:56] = struct.pack("<Q", log.stat().st_mtime_ns)
-        content[-4:] = struct.pack("<I", zlib.crc32(bytes(content[:-4])))
-    note.write_bytes(bytes(content))
+def _name_the_copy(data: Path) -> None:
+    """Let the note on the last binary log count for the copy that has been restored."""
+    name_the_copy(data / (data / "binlog.index").read_text(encoding="utf-8").split()[-1])
 
 
 def run(context: Context, options: Options) -> None:
@@ -193,7 +174,7 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, state: str, r
             run.problems.append("the start was not one of the kind that is measured")
 
     starts.measure(
-        context, datadir, state, subject, result, True, OPTIONS, extra, before=lambda: name_the_copy(datadir.work)
+        context, datadir, state, subject, result, True, OPTIONS, extra, before=lambda: _name_the_copy(datadir.work)
     )
 
 

@@ -17,13 +17,18 @@ from binlog_check.logfile import (
     QUERY,
     STOP,
     XID,
+    Checkpoint,
     events,
     is_in_use,
     lengthened,
+    name_the_copy,
+    note_path,
+    read_checkpoint,
     read_gtids,
     read_note,
     transactions,
     without_one,
+    write_checkpoint,
     write_gtids,
     write_note,
 )  # fmt: skip
@@ -189,3 +194,41 @@ def test_a_length_that_does_not_fit_is_refused() -> None:
     first, second = transactions(content)
     assert lengthened(content, first, second, True) is not None
     assert lengthened(content, transactions(log(100))[0], second, True) is None
+
+
+def test_a_note_is_made_to_name_a_copy(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000002"
+    path.write_bytes(log(_ROWS))
+    name_the_copy(path)
+    assert not note_path(path).exists()
+
+    def copy() -> None:
+        path.rename(tmp_path / "original")
+        path.write_bytes((tmp_path / "original").read_bytes())
+
+    write_note(path, 100)
+    copy()
+    assert read_note(path) == 0
+    name_the_copy(path)
+    assert read_note(path) == 100
+
+    checkpoint = Checkpoint(20, 80, b"the set", 4711)
+    write_checkpoint(path, checkpoint)
+    copy()
+    assert read_checkpoint(path) is None
+    name_the_copy(path)
+    assert read_checkpoint(path) == checkpoint
+
+    write_gtids(path, b"the set")
+    noted = note_path(path).read_bytes()
+    copy()
+    name_the_copy(path)
+    assert note_path(path).read_bytes() != noted
+    write_gtids(path, b"the set")
+    copied = note_path(path).read_bytes()
+    name_the_copy(path)
+    assert (note_path(path).read_bytes(), read_gtids(path)) == (copied, b"the set")
+
+    note_path(path).write_bytes(b"no note")
+    name_the_copy(path)
+    assert note_path(path).read_bytes() == b"no note"
