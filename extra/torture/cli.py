@@ -52,6 +52,8 @@ LEAST_SEC = 20.0
 MAX_UNMOUNTABLE_PERCENT = 5
 # Disks on which stock does not start either, of a hundred; more are no coincidence.
 MAX_UNREPAIRED_PERCENT = 5
+# After kills: seen once in 451.
+MAX_WITHOUT_KEY_PERCENT = 1
 # Fewer disks say nothing about their share.
 MANY_DISKS = 20
 # With so many starts that have the map ON, one must have used it; with so many turns each server must have had one.
@@ -235,8 +237,10 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
     if wants_canaries:
         found |= tamper.OracleLife(rig, seed).run()
         for number, canary in enumerate(canaries.of_run(rig, kinds)):
+            rig.tidy()
             found[canary.name] = canaries.is_found(canary, rig, seed + number)
         for name in redo.CANARIES if "redo" in kinds else ():
+            rig.tidy()
             found[name] = redo.is_found(name, rig, seed)
     end = time.monotonic() + 60 * minutes
     seeds = random.Random(seed)
@@ -246,6 +250,7 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
         kind = min(kinds, key=lambda name: spent[name])
         if time.monotonic() > end and spent[kind] > 0:
             break
+        rig.tidy()
         life_seed = seeds.randrange(1 << 32)
         life_begin = time.monotonic()
         # What is left is shared by those that have not had a turn.
@@ -300,7 +305,8 @@ def _details(counts: Counts) -> str:
         f" innodb_buffer_pool_load_by_runs=ON in {counts.pool_used} of {counts.pool_starts} starts;"
         f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
-        f" {counts.unrepaired} disks on which stock does not start either;"
+        f" {counts.unrepaired} disks on which stock does not start either, {counts.without_key} directories without the key of an"
+        " undo tablespace;"
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
@@ -345,6 +351,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "uncompared": counts.uncompared,
         "unmountable": counts.unmountable,
         "unrepaired": counts.unrepaired,
+        "without_key": counts.without_key,
         "kept_whole": counts.kept_whole,
         "anew": counts.anew,
         "known": counts.known,
@@ -473,6 +480,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append(f"{counts.unmountable} of {disks} disks could not be mounted")
     if disks >= MANY_DISKS and 100 * counts.unrepaired > MAX_UNREPAIRED_PERCENT * disks + 100:
         problems.append(f"on {counts.unrepaired} of {disks} disks stock did not start either")
+    if 100 * counts.without_key > MAX_WITHOUT_KEY_PERCENT * counts.kills + 100:
+        problems.append(f"after {counts.without_key} of {counts.kills} kills a server lacked the key of an undo tablespace")
     if rig.innochecksum and set(kinds) - {"redo"} and not counts.pages_checked:
         problems.append("no page was checked")
     if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:

@@ -107,6 +107,8 @@ class Counts:
     unmountable: int = 0
     # Disks on which neither the subject nor stock starts: see power.UNREPAIRED.
     unrepaired: int = 0
+    # Directories that are like that after a kill: see kill.NO_KEY.
+    without_key: int = 0
     # Power cuts with a page as a whole of which there would have been a part.
     kept_whole: int = 0
     # Servers that were started anew between the oracle and the load: see must_start_anew().
@@ -298,6 +300,12 @@ class Rig:
                 raise BenchError(f"the server has made other pages than of {page_kib} KiB")
             making.rename(home)
         return home / "data"
+
+    def tidy(self) -> None:
+        """Remove the directories of what has ended; failures that were kept, and what is made once, stay."""
+        for path in self.work.iterdir():
+            if path.is_dir() and path.name not in ("found", "servers") and not path.name.startswith("base-"):
+                shutil.rmtree(path, ignore_errors=True)
 
     def draw_page(self, r: random.Random) -> int:
         """The size of pages of a life, in KiB."""
@@ -540,7 +548,7 @@ def _running(rig: Rig, place: Place) -> Iterator[Server]:
 def _use(rig: Rig, name: str, options: list[str], work: Callable[[Place], Verdict]) -> None:
     """Something that is done on a data directory of its own; what is wrong is a finding as any other."""
     home = rig.work / name
-    shutil.rmtree(home, ignore_errors=True)
+    rig.tidy()
     shutil.copytree(rig.base(), home / "data")
     place = Place(home / "data", home / "error.log", options, crash=name)
     try:

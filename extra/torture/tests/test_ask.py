@@ -106,6 +106,14 @@ def test_pages_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (rig.counts.files_checked, rig.counts.pages_checked) == (2, 4)
 
 
+def test_what_has_ended_takes_no_space(tmp_path: Path) -> None:
+    for name in ("kill", "undo scan", "found", "servers", "base-16"):
+        (tmp_path / name / "data").mkdir(parents=True)
+    (tmp_path / "base-16-ext4.img").touch()
+    Rig({}, "ours", tmp_path, []).tidy()
+    assert {path.name for path in tmp_path.iterdir()} == {"found", "servers", "base-16", "base-16-ext4.img"}
+
+
 def test_a_canary_of_the_oracle_is_found_by_its_own_message(tmp_path: Path) -> None:
     oracle = tamper.OracleLife(Rig({}, "ours", tmp_path, []), 1)
     balance = tamper.TAMPERINGS[0]

@@ -57,6 +57,7 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"power_cuts": 17, "unmountable": 3}, "3 of 20 disks"),
         ({"power_cuts": 0, "unmountable": 5}, "there was no power cut"),
         ({"power_cuts": 20, "unrepaired": 3}, "on 3 of 20 disks stock"),
+        ({"kills": 99, "without_key": 2}, "after 2 of 99 kills a server lacked the key"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": 0}, "none of 20 starts"),
         ({"scan_starts": Counter(kill=9), "scan_used": Counter()}, "none of 9 starts with binlog_startup_scan"),

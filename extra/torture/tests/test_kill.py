@@ -1,0 +1,74 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""What a life of kills makes of a server that does not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from differential.server import Binary
+from torture import kill
+from torture.kill import KillLife
+from torture.life import Rig
+from torture.oracle import Verdict
+from torture.server import Place
+
+FATAL = "stock ended with 2: [ERROR] [FATAL] | [ERROR] Assertion failure: buf0dblwr.cc:3096:ib::fatal triggered thread 1"
+KEY = "[Warning] [InnoDB] Encryption key missing: space_id=4294967149, space_name=innodb_undo_004."
+
+
+class FakeServer:
+    """One of stock's that says what the test wants."""
+
+    problem = FATAL
+    log = KEY
+
+    def __init__(self, binary: Binary, place: Place) -> None:
+        assert (binary.name, (place.data / "ibdata1").read_text()) == ("stock", "crashed")
+
+    def wait_ready(self) -> str:
+        return self.problem
+
+    def said(self) -> str:
+        return self.log
+
+    def kill(self) -> None:
+        pass
+
+
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> KillLife:
+    rig = Rig({"stock": Binary("stock", [])}, "ours", tmp_path, [])
+    made = KillLife.__new__(KillLife)
+    made._rig, made._seed, made._home, made._verdict = rig, 1, tmp_path / "kill", Verdict(wrong=[FATAL, FATAL])
+    made.place = Place(tmp_path / "kill/data", tmp_path / "kill/error.log", [])
+    (made._home / "crashed").mkdir(parents=True)
+    (made._home / "crashed/ibdata1").write_text("crashed")
+    monkeypatch.setattr(kill, "Server", type("Fake", (FakeServer,), changes))
+    return made
+
+
+def test_an_undo_tablespace_without_its_key_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = life(tmp_path, monkeypatch)
+    assert made._is_without_key()
+    assert made._rig.counts.without_key == 1
+
+
+@pytest.mark.parametrize("changes", [{"problem": ""}, {"log": "none"}, {"problem": "ended with 1"}])
+def test_what_stock_starts_or_fails_for_otherwise_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+) -> None:
+    assert not life(tmp_path, monkeypatch, **changes)._is_without_key()
+
+
+@pytest.mark.parametrize(
+    "verdict", [Verdict(), Verdict(wrong=[FATAL, "a row"]), Verdict(wrong=[FATAL], lost=["a commit"])]
+)
+def test_something_else_that_is_wrong_is_not_excused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> None:
+    made = life(tmp_path, monkeypatch)
+    made._verdict = verdict
+    assert not made._is_without_key()
+    assert made._rig.counts.without_key == 0
