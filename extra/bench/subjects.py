@@ -182,7 +182,11 @@ class Subject:
         """Whether the server keeps a tablespace map, which then is part of its data directory."""
         if not self.binary.knows(MAP):
             return False
-        return self.value_of(MAP).upper() in ("ON", "TRUE", "1")
+        return self.is_on(MAP)
+
+    def is_on(self, variable: str) -> bool:
+        """Whether a boolean variable is ON."""
+        return self.value_of(variable).upper() in ("ON", "TRUE", "1")
 
     def value_of(self, variable: str) -> str:
         """What the server has for a variable, its default if the subject does not set it; empty if it does not know it."""
@@ -197,9 +201,7 @@ def stock_settings(binary: Binary) -> dict[str, str]:
 THREADS_OF_ROLLBACK = "8"
 
 ALL_ON = {
-    ROLLBACK: "ON",
     ROLLBACK_THREADS: THREADS_OF_ROLLBACK,
-    UNDO_SCAN: "BACKGROUND",
     PREFETCH: "ON",
     POOL_LOAD: "ON",
 }

@@ -35,7 +35,7 @@ OTHER_NAMES = {
     "innodb_tablespace_check_io": "THREADS",
     "innodb_redo_recovery": "STOCK",
     "innodb_recovery_flush": "WAIT",
-    "innodb_recovery_undo_scan": "BACKGROUND",
+    "innodb_recovery_undo_scan": "START",
 }
 # A manifest of keyring components that a test run of the build tree has left beside the server.
 NOT_OURS = "MY-013711"

@@ -181,7 +181,7 @@ def _measure(
     context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options
 ) -> None:
     def extra(run: Run, server: Server, start: logs.Start) -> None:
-        is_late = subject.settings.get(UNDO_SCAN) == "BACKGROUND"
+        is_late = subject.value_of(UNDO_SCAN) == "BACKGROUND"
         if is_late:
             starts.add_background(context, run, server, "resurrect", logs.parse_undo_scan)
         found = logs.parse_resurrection(server.read_log())
@@ -220,7 +220,7 @@ def _measure(
 
 def _is_async(subject: Subject) -> bool:
     """Whether it leaves prepared transactions to the thread that rolls back in the background."""
-    return subject.settings.get(ROLLBACK) == "ON"
+    return subject.is_on(ROLLBACK)
 
 
 def _check_rows(run: Run, server: Server) -> None:

@@ -75,19 +75,23 @@ def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
     known = dict.fromkeys(subjects.STOCK_VALUES, "") | {subjects.MAP: "TRUE"}
     found = subjects.own_subject("all-on", Binary(Path("/m"), None, "mysql", "x", known))
     assert found.settings == {
-        "innodb_recovery_rollback_async": "ON",
         "innodb_recovery_rollback_threads": "8",
-        "innodb_recovery_undo_scan": "BACKGROUND",
         "innodb_rollback_prefetch": "ON",
         "innodb_buffer_pool_load_by_runs": "ON",
     }
     assert found.uses_map
-    missing = (
-        "innodb_buffer_pool_load_by_runs, innodb_recovery_rollback_async, innodb_recovery_rollback_threads,"
-        " innodb_recovery_undo_scan, innodb_rollback_prefetch"
-    )
+    missing = "innodb_buffer_pool_load_by_runs, innodb_recovery_rollback_threads, innodb_rollback_prefetch"
     with pytest.raises(Unavailable, match=missing):
         subjects.own_subject("all-on", patched())
+
+
+def test_what_a_subject_has_without_setting_it() -> None:
+    binary = Binary(Path("/m"), None, "mysql", "x", dict.fromkeys(subjects.STOCK_VALUES, "") | {
+        subjects.ROLLBACK: "TRUE", subjects.UNDO_SCAN: "BACKGROUND"})  # fmt: skip
+    for name, is_async in (("defaults", True), ("all-on", True), ("off", False), ("rollback-async", True)):
+        found = subjects.own_subject(name, binary)
+        assert found.is_on(subjects.ROLLBACK) == is_async
+        assert (found.value_of(subjects.UNDO_SCAN) == "BACKGROUND") == (name in ("defaults", "all-on"))
 
 
 def test_each_server_that_is_measured_has_a_binary_log(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ static MYSQL_SYSVAR_BOOL(
     PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
     "Roll back prepared transactions that the binary log does not know after "
     "the server has opened, instead of before.",
-    nullptr, nullptr, false);
+    nullptr, nullptr, true);
 
 static MYSQL_SYSVAR_ENUM(
     recovery_undo_scan, undo_scan::g_when,
@@ -34,7 +34,7 @@ static MYSQL_SYSVAR_ENUM(
     "find their tables: at the START, as MySQL does; or in the BACKGROUND, "
     "when "
     "the server is open and DDL waits.",
-    nullptr, nullptr, static_cast<ulong>(undo_scan::When::START),
+    nullptr, nullptr, static_cast<ulong>(undo_scan::When::BACKGROUND),
     &undo_scan::g_when_typelib);
 
 static MYSQL_SYSVAR_UINT(

@@ -37,7 +37,10 @@ changes tables there, and would wait for row locks. A replica keeps the
 positions of its applier in such a table, with each transaction, unless they
 follow from GTIDs alone;
 - XA transactions of users: their fate is not InnoDB's to decide;
-- all, if the thread does not start (innodb_force_recovery, innodb_read_only).
+- all, if the thread does not start (innodb_force_recovery, innodb_read_only);
+- all, if Group Replication is loaded: a member gets the transaction from the
+group again as soon as it joins, and would wait for the locks of the first
+attempt.
 
 If the server ends before it starts the thread, as it does with
 tc_heuristic_recover, or because of an error, the next start finds the
@@ -53,6 +56,8 @@ are rolled back. Here it gives up those of a transaction when that one is. */
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
+
+#include "sql/rpl_group_replication.h"
 
 #include "dict0dd.h"
 #include "dict0mem.h"
@@ -100,7 +105,8 @@ bool is_of_server(const dict_table_t *table) {
 @param[in]  xid  its XID */
 bool may_wait(const trx_t &trx, const XID &xid) {
   if (!g_async || s_has_ended || srv_read_only_mode ||
-      srv_force_recovery >= SRV_FORCE_NO_BACKGROUND) {
+      srv_force_recovery >= SRV_FORCE_NO_BACKGROUND ||
+      is_group_replication_plugin_loaded()) {
     return false;
   }
 

@@ -114,7 +114,8 @@ SQL
 # Make a data directory. The redo log is large enough not to be waited for, and a
 # recovery leaves no pages in the buffer pool, so that undo is read from files.
 sub initialize_undo {
-  initialize('--innodb-redo-log-capacity=64M', '--innodb-recovery-flush=WAIT', @_);
+  initialize('--innodb-redo-log-capacity=64M', '--innodb-recovery-flush=WAIT',
+    '--innodb-recovery-undo-scan=START', '--innodb-recovery-rollback-async=OFF', @_);
 }
 
 # SQL that waits until no more transactions than that are left, and shows all of
