@@ -110,7 +110,7 @@ class KillLife:
         wrong, stock = self._verdict.wrong, self._rig.binaries.get("stock")
         if stock is None or self._rig.is_canary or self._verdict.lost or not wrong:
             return False
-        if not all(NO_START in problem for problem in wrong):
+        if not all(NO_START in problem for problem in wrong) or not (self._home / "crashed").exists():
             return False
         home = self._rig.work / "stock"
         shutil.copytree(self._home / "crashed", home / "data")
@@ -122,7 +122,8 @@ class KillLife:
             server.kill()
         if NO_START not in problem or not NO_KEY.search(server.said()):
             return False
-        warn(f"what stock does not start either (an undo tablespace without its key), seed {self._seed}: {wrong[0][:300]}")
+        after = ", ".join(self._trace[-4:])
+        warn(f"an undo tablespace without its key, which stock does not start either, seed {self._seed}, after {after}: {wrong[0]}")
         self._rig.counts.without_key += 1
         return True
 

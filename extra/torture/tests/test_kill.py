@@ -42,6 +42,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Kil
     rig = Rig({"stock": Binary("stock", [])}, "ours", tmp_path, [])
     made = KillLife.__new__(KillLife)
     made._rig, made._seed, made._home, made._verdict = rig, 1, tmp_path / "kill", Verdict(wrong=[FATAL, FATAL])
+    made._trace = ["start stock", "kill in load"]
     made.place = Place(tmp_path / "kill/data", tmp_path / "kill/error.log", [])
     (made._home / "crashed").mkdir(parents=True)
     (made._home / "crashed/ibdata1").write_text("crashed")
