@@ -163,8 +163,9 @@ class Scan {
   @param[in,out]  thd  thread */
   void take_lock(THD *thd);
 
-  /** Give up the metadata locks. */
-  void release_tickets();
+  /** Give up the metadata locks of tables.
+  @param[in,out]  thd  thread */
+  void release_tickets(THD *thd);
 
   /** Get metadata locks on all tables of to_rollback_trx_tables, and forget
   those that are not there any more.
@@ -333,7 +334,7 @@ bool Scan::lock_tables(THD *thd) {
         all.erase(all.begin() + i);
         break;
       case Lock_result::NO_LOCK:
-        release_tickets();
+        release_tickets(thd);
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         i = 0;
         break;
@@ -368,9 +369,10 @@ void Scan::read_rest(THD *thd) {
   }
 }
 
-void Scan::release_tickets() {
-  for (const auto ticket : m_tickets) {
-    dd_release_mdl(ticket);
+void Scan::release_tickets(THD *thd) {
+  for (auto &ticket : m_tickets) {
+    /* dd_release_mdl() would give up the lock of the server, too. */
+    dd_mdl_release(thd, &ticket);
   }
 
   m_tickets.clear();
@@ -381,7 +383,7 @@ void Scan::end(THD *thd) {
     return;
   }
 
-  release_tickets();
+  release_tickets(thd);
 
   if (m_has_lock) {
     m_has_lock = false;
