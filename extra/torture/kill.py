@@ -36,7 +36,14 @@ WATCHED_SEC = 0.4
 # MySQL writes encrypted pages of a new undo tablespace before the page with its key. A server that is killed in between has
 # left a file that no server can read, and does not start.
 NO_START = "Assertion failure: buf0dblwr.cc"
-NO_KEY = re.compile(r"Encryption key missing: space_id=\d+, space_name=innodb_undo_\d+")
+NO_KEY = re.compile(r"Encryption key missing: space_id=(\d+), space_name=innodb_undo_\d+")
+NO_PAGE = re.compile(r"Dumping the data file page \(page_id=\[page id: space=(\d+),")
+
+
+def _without_key(log: str) -> set[str]:
+    """The tablespaces whose pages a server could not repair; empty if it had the key of one, or could repair all."""
+    spaces = set(NO_PAGE.findall(log))
+    return spaces if spaces <= set(NO_KEY.findall(log)) else set()
 
 
 class KillLife:
@@ -95,7 +102,7 @@ class KillLife:
             if self._replica:
                 self._replica.kill()
         if self._is_without_key():
-            return True
+            self._verdict.wrong.clear()
         self._rig.counts.take("kill", self._verdict)
         if not self._verdict.is_clean:
             case = case_of(self.place, server.binary, NEVER, kind="kill", seed=self._seed, trace=self._trace)
@@ -106,22 +113,31 @@ class KillLife:
         return self._verdict.is_clean
 
     def _is_without_key(self) -> bool:
-        """Whether all that is wrong is NO_START for NO_KEY, and stock on a copy of what the crash left says the same; counted."""
+        """Whether all that is wrong is NO_START for NO_KEY, of the tablespace whose page it is, and stock on a copy of what the
+        crash left says the same; counted, and the directory is kept."""
         wrong, stock = self._verdict.wrong, self._rig.binaries.get("stock")
         if stock is None or self._rig.is_canary or self._verdict.lost or not wrong:
             return False
-        if not all(NO_START in problem for problem in wrong) or not (self._home / "crashed").exists():
+        crashed = self._home / "crashed"
+        if not all(NO_START in problem for problem in wrong) or not crashed.exists():
+            return False
+        if not (spaces := _without_key(self.place.log.read_text(encoding="utf-8", errors="replace"))):
             return False
         home = self._rig.work / "stock"
-        shutil.copytree(self._home / "crashed", home / "data")
+        shutil.copytree(crashed, home / "data")
         place = replace(self.place, data=home / "data", log=home / "error.log", environment=self._rig.environment)
         server = Server(stock, place)
         try:
             problem = server.wait_ready()
         finally:
             server.kill()
-        if NO_START not in problem or not NO_KEY.search(server.said()):
+        if NO_START not in problem or _without_key(server.said()) != spaces:
             return False
+        kept = self._rig.work / "without-key" / f"kill-{self._seed}"
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        crashed.rename(kept / "crashed")
+        shutil.copy2(self.place.log, kept)
         after = ", ".join(self._trace[-4:])
         warn(f"an undo tablespace without its key, which stock does not start either, seed {self._seed}, after {after}: {wrong[0]}")
         self._rig.counts.without_key += 1

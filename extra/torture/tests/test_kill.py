@@ -17,13 +17,16 @@ from torture.server import Place
 
 FATAL = "stock ended with 2: [ERROR] [FATAL] | [ERROR] Assertion failure: buf0dblwr.cc:3096:ib::fatal triggered thread 1"
 KEY = "[Warning] [InnoDB] Encryption key missing: space_id=4294967149, space_name=innodb_undo_004."
+PAGE = "[ERROR] [InnoDB] Dumping the data file page (page_id=[page id: space=4294967149, page number=0]):"
+LOG = f"{KEY}\n{PAGE}\n"
+OF_TABLE = PAGE.replace("4294967149", "27")
 
 
 class FakeServer:
     """One of stock's that says what the test wants."""
 
     problem = FATAL
-    log = KEY
+    log = LOG
 
     def __init__(self, binary: Binary, place: Place) -> None:
         assert (binary.name, (place.data / "ibdata1").read_text()) == ("stock", "crashed")
@@ -46,6 +49,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Kil
     made.place = Place(tmp_path / "kill/data", tmp_path / "kill/error.log", [])
     (made._home / "crashed").mkdir(parents=True)
     (made._home / "crashed/ibdata1").write_text("crashed")
+    made.place.log.write_text(LOG)
     monkeypatch.setattr(kill, "Server", type("Fake", (FakeServer,), changes))
     return made
 
@@ -54,9 +58,14 @@ def test_an_undo_tablespace_without_its_key_is_not_ours(tmp_path: Path, monkeypa
     made = life(tmp_path, monkeypatch)
     assert made._is_without_key()
     assert made._rig.counts.without_key == 1
+    assert (tmp_path / "without-key/kill-1/crashed/ibdata1").exists()
+    assert (tmp_path / "without-key/kill-1/error.log").read_text() == LOG
 
 
-@pytest.mark.parametrize("changes", [{"problem": ""}, {"log": "none"}, {"problem": "ended with 1"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"problem": ""}, {"problem": "ended with 1"}, *({"log": log} for log in ("none", KEY, KEY + OF_TABLE, LOG + OF_TABLE))],
+)
 def test_what_stock_starts_or_fails_for_otherwise_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
 ) -> None:
@@ -71,5 +80,13 @@ def test_something_else_that_is_wrong_is_not_excused(
 ) -> None:
     made = life(tmp_path, monkeypatch)
     made._verdict = verdict
+    assert not made._is_without_key()
+    assert made._rig.counts.without_key == 0
+
+
+@pytest.mark.parametrize("log", ["", KEY, PAGE, f"{KEY}\n{OF_TABLE}\n", LOG + OF_TABLE])
+def test_a_page_whose_key_our_server_had_is_not_excused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
+    made = life(tmp_path, monkeypatch)
+    made.place.log.write_text(log)
     assert not made._is_without_key()
     assert made._rig.counts.without_key == 0
