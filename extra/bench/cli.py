@@ -287,14 +287,22 @@ def binlog_command(mib: int, logs: tuple[str, ...], ends: tuple[str, ...], **com
 @click.option("--seconds", type=click.IntRange(1, 3600), help="Kill after so many seconds of load.  [default: 100]")
 @click.option("--redo-mib", type=click.IntRange(1, redo.MOST_MIB), help="Kill when so much redo is behind the checkpoint.")
 @click.option("--pool", "pool_mib", type=click.IntRange(64, 1 << 20), default=2048, show_default=True,
-              help="MiB of buffer pool, under load and in the start.")  # fmt: skip
+              help="MiB of buffer pool, under load and, without --start-pool, in the start.")  # fmt: skip
+@click.option("--start-pool", "start_pool_mib", type=click.IntRange(5, 1 << 20),
+              help="MiB of buffer pool in the start, if other than under load.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(1000, 100_000_000), default=500_000, show_default=True,
               help="Rows of each of the eight tables.")  # fmt: skip
 @click.option("--after", "after_sec", type=click.IntRange(0, 3600), default=0, show_default=True,
               help="Go on with the load for so many seconds.")  # fmt: skip
 @common_options
 def redo_command(
-    seconds: int | None, redo_mib: int | None, pool_mib: int, rows: int, after_sec: int, **common: Any
+    seconds: int | None,
+    redo_mib: int | None,
+    pool_mib: int,
+    start_pool_mib: int | None,
+    rows: int,
+    after_sec: int,
+    **common: Any,
 ) -> None:
     """Start after kill -9 under load: redo to be read and applied."""
     with _errors():
@@ -302,7 +310,7 @@ def redo_command(
         check_names(settings.subjects, REDO_SUBJECTS)
         if seconds is not None and redo_mib is not None:
             raise BenchError("--seconds and --redo-mib exclude each other")
-        options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects)
+        options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects, start_pool_mib)
         _bench(settings, {"redo": lambda context: redo.run(context, options)})
 
 

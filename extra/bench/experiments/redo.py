@@ -61,6 +61,8 @@ class Options:
     pool_mib: int
     after_sec: int
     subjects: tuple[str, ...]
+    # In the start, if it is not the same as under load.
+    start_pool_mib: int | None = None
 
     @property
     def state(self) -> str:
@@ -152,6 +154,8 @@ def run(context: Context, options: Options) -> None:
                 parameters["seconds"] = options.seconds
             else:
                 parameters["redo_mib"] = options.redo_mib
+            if options.start_pool_mib is not None:
+                parameters["start_pool_mib"] = options.start_pool_mib
             result = starts.new_run("redo", subject.name, "crash", number, parameters)
             _measure(context, datadirs[subject.binary.flavour], subject, result, options)
             context.finish(result, _in_words(result))
@@ -174,15 +178,15 @@ def _prepare(context: Context, recipe: Redo, maker: Subject, options: Options) -
     if not datadir.has_state(options.state):
         datadir.drop_other_states("crash-", options.state)
         context.ui.say(f"making the state {options.state} (sysbench on {maker.name}, kill -9)")
-        more = (*OPTIONS[maker.binary.flavour], *MAKER_OPTIONS, *_pool(options))
+        more = (*OPTIONS[maker.binary.flavour], *MAKER_OPTIONS, _pool(options.pool_mib))
         make_state(
             context.layout, datadir, maker.binary, [*maker.options, *more], options.state, "clean", recipe.crash(options)
         )
     return datadir
 
 
-def _pool(options: Options) -> list[str]:
-    return [f"--innodb-buffer-pool-size={options.pool_mib}M"]
+def _pool(mib: int) -> str:
+    return f"--innodb-buffer-pool-size={mib}M"
 
 
 def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options) -> None:
@@ -204,7 +208,7 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run, 
         if options.after_sec:
             _add_load(run, server, options)
 
-    more = [*OPTIONS[subject.binary.flavour], *_pool(options)]
+    more = [*OPTIONS[subject.binary.flavour], _pool(options.start_pool_mib or options.pool_mib)]
     starts.measure(context, datadir, options.state, subject, result, True, more, extra)
 
 

@@ -108,3 +108,16 @@ def test_the_table_shows_redo(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = dict(zip(grid.headings, grid.rows[0], strict=True))
     assert (cells["ready, s"], cells["redo, MiB"], cells["redo, s"]) == ("5.00", "60", "3.47")
     assert (cells["applied, s"], cells["batches"], cells["pages"]) == ("2.00", "2", "4,586")
+
+
+@pytest.mark.parametrize(("start_pool_mib", "option"), [(None, "128M"), (16, "16M")])
+def test_a_start_may_have_another_pool(
+    monkeypatch: pytest.MonkeyPatch, start_pool_mib: int | None, option: str
+) -> None:
+    options = []
+    monkeypatch.setattr(redo.starts, "measure", lambda *arguments: options.extend(arguments[-2]))
+    subject = cast(Any, SimpleNamespace(binary=SimpleNamespace(flavour="mysql")))
+    given = redo.Options(1000, 100, None, 128, 0, (), start_pool_mib)
+    redo._measure(cast(Any, None), cast(Any, None), subject, make_run("stock", 1, 5.0), given)
+    assert options[-1] == f"--innodb-buffer-pool-size={option}"
+    assert given.state == OPTIONS.state
