@@ -121,7 +121,7 @@ class KillLife:
         crashed = self._home / "crashed"
         if not all(NO_START in problem for problem in wrong) or not crashed.exists():
             return False
-        if not (spaces := _without_key(self.place.log.read_text(encoding="utf-8", errors="replace"))):
+        if not (spaces := _without_key(self._server.said() if self._server else "")):
             return False
         home = self._rig.work / "stock"
         shutil.copytree(crashed, home / "data")
@@ -133,7 +133,7 @@ class KillLife:
             server.kill()
         if NO_START not in problem or _without_key(server.said()) != spaces:
             return False
-        kept = self._rig.work / "without-key" / f"kill-{self._seed}"
+        kept = self._rig.work / "found" / f"without-key-{self._seed}"
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         crashed.rename(kept / "crashed")

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -28,8 +29,9 @@ class FakeServer:
     problem = FATAL
     log = LOG
 
-    def __init__(self, binary: Binary, place: Place) -> None:
-        assert (binary.name, (place.data / "ibdata1").read_text()) == ("stock", "crashed")
+    def __init__(self, binary: Binary, place: Place, content: str = "") -> None:
+        assert binary.name == "stock"
+        assert (content or (place.data / "ibdata1").read_text()) == "crashed"
 
     def wait_ready(self) -> str:
         return self.problem
@@ -50,6 +52,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Kil
     (made._home / "crashed").mkdir(parents=True)
     (made._home / "crashed/ibdata1").write_text("crashed")
     made.place.log.write_text(LOG)
+    made._server = cast(Any, FakeServer(Binary("stock", []), made.place, "crashed"))
     monkeypatch.setattr(kill, "Server", type("Fake", (FakeServer,), changes))
     return made
 
@@ -58,8 +61,9 @@ def test_an_undo_tablespace_without_its_key_is_not_ours(tmp_path: Path, monkeypa
     made = life(tmp_path, monkeypatch)
     assert made._is_without_key()
     assert made._rig.counts.without_key == 1
-    assert (tmp_path / "without-key/kill-1/crashed/ibdata1").exists()
-    assert (tmp_path / "without-key/kill-1/error.log").read_text() == LOG
+    made._rig.tidy()
+    assert (tmp_path / "found/without-key-1/crashed/ibdata1").exists()
+    assert (tmp_path / "found/without-key-1/error.log").read_text() == LOG
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,6 @@ def test_something_else_that_is_wrong_is_not_excused(
 @pytest.mark.parametrize("log", ["", KEY, PAGE, f"{KEY}\n{OF_TABLE}\n", LOG + OF_TABLE])
 def test_a_page_whose_key_our_server_had_is_not_excused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     made = life(tmp_path, monkeypatch)
-    made.place.log.write_text(log)
+    made._server = cast(Any, SimpleNamespace(said=lambda: log))
     assert not made._is_without_key()
     assert made._rig.counts.without_key == 0

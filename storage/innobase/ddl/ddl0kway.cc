@@ -52,6 +52,7 @@ Rules:
 #include "ddl0impl-merge.h"
 #include "debug_sync.h"
 #include "ha_prototypes.h"
+#include "os0ahead.h"
 #include "rem0cmp.h"
 #include "row0row.h"
 #include "srv0srv.h"
@@ -252,14 +253,10 @@ class Files {
   }
 
   /** Ask for a range to be read into the page cache. */
-  void read_ahead(size_t number [[maybe_unused]],
-                  uint64_t begin [[maybe_unused]],
-                  uint64_t end [[maybe_unused]]) {
-#ifdef POSIX_FADV_WILLNEED
+  void read_ahead(size_t number, uint64_t begin, uint64_t end) {
     if (!srv_disable_sort_file_cache) {
-      posix_fadvise(fd(number), begin, end - begin, POSIX_FADV_WILLNEED);
+      os_read_ahead(fd(number), begin, end);
     }
-#endif
   }
 
   /** Give back a range that nobody reads again. */

@@ -48,13 +48,17 @@ class Last_batch {
   Last_batch &operator=(const Last_batch &) = delete;
 };
 
+/** @return true if the last batch of redo is applied, or was */
+[[nodiscard]] bool is_last_batch();
+
 /** Redo of a mini-transaction of several records was parsed.
 @param[in]  n_bytes  how much it is */
 void note_group(lsn_t n_bytes);
 
 /** Redo of a batch was applied. Leave its pages in the buffer pool, for the
 next batch or, if it is the last one, for the page cleaners, if nothing speaks
-against it. The caller holds recv_sys->mutex, which is released meanwhile.
+against it; then pages that are read from now on get no redo of this batch. The
+caller holds recv_sys->mutex, which is released meanwhile.
 @param[in]  batch  batch
 @return false if the pages must be written, and the buffer pool emptied */
 [[nodiscard]] bool leave_pages(const redo_recovery::Batch &batch);

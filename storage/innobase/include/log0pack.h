@@ -121,6 +121,8 @@ class Records {
 
   /** The page, or nullptr if there is nothing to do. */
   Page *m_page;
+  /** True if follow() was called. */
+  bool m_is_applied{false};
   /** Where the next record is. */
   Page::Chunk *m_chunk{nullptr};
   /** Where it begins there. */
@@ -134,6 +136,11 @@ class Records {
   /** The last one of the list. */
   recv_t *m_current{m_records};
 };
+
+/** @return true if this thread goes through the records of a page in an undo
+tablespace, which was active when it began
+@param[in]  space_id  tablespace */
+[[nodiscard]] bool is_active_undo(space_id_t space_id);
 
 /** A record that is to be added to its page. */
 struct To_add {

@@ -15,9 +15,13 @@ log/log0redo.cc has the design. */
 #include <chrono>
 #include <optional>
 
+#include "log0apply.h"
+#include "log0flush.h"
 #include "log0pack.h"
+#include "log0recv.h"
 #include "log0types.h"
 #include "mtr0index.h"
+#include "mtr0mtr.h"
 #include "typelib.h"
 #include "univ.i"
 
@@ -42,6 +46,29 @@ extern TYPELIB g_way_typelib;
 /** @return true if innodb_redo_recovery is not STOCK */
 inline bool is_on() { return g_way != static_cast<ulong>(Way::STOCK); }
 
+/** Find the end of a redo record that is one of those which fill most of a log:
+an insert, a change in place, a deletion or a delete mark in an index. Nothing
+is built for that, and nothing is changed.
+@param[in]  type     type of the record
+@param[in]  body     what follows its page number
+@param[in]  end_ptr  end of the log buffer
+@return its end; nullptr if it is another one, is not there as a whole, has
+values that recovery does not accept, or if innodb_redo_recovery is STOCK: then
+it has to be parsed */
+[[nodiscard]] const byte *end_of(mlog_id_t type, const byte *body,
+                                 const byte *end_ptr);
+
+/** @return true if a mini-transaction applies redo, so that it writes none
+@param[in]  mtr  mini-transaction */
+inline bool is_applying(const mtr_t *mtr) {
+  return recv_recovery_is_on() && is_on() &&
+         mtr->get_log_mode() == MTR_LOG_NONE;
+}
+
+/** Pages are about to be read, to apply redo: Reading::ahead_beside().
+@param[in]  n_bytes  bytes of the pages */
+void read_beside(size_t n_bytes);
+
 /** Lives while redo is read from the checkpoint to its end. */
 class Reading {
  public:
@@ -58,18 +85,30 @@ class Reading {
   @param[in]  lsn  where it is read from */
   void ahead_of(lsn_t lsn);
 
+  /** Pages are about to be read, to apply redo that is not the last: see that
+  what comes after it is on its way, too.
+  @param[in]  n_bytes  bytes of the pages */
+  void ahead_beside(size_t n_bytes);
+
  private:
   /** Ask the system to read a part of a redo log file.
-  @param[in]  lsn  where it begins
-  @return where it ends; lsn if there is nothing to be had */
-  lsn_t ask(lsn_t lsn) const;
+  @param[in,out]  lsn     where it begins; moved to its end
+  @param[in]      n_most  bytes at most
+  @return false if there is nothing more to be had */
+  bool ask(lsn_t &lsn, lsn_t n_most) const;
 
   /** Redo log. */
   const log_t &m_log;
   /** False if nothing is read ahead, or nothing more. */
   bool m_is_on;
-  /** Up to here redo was asked for. */
+  /** From here redo was read last. */
+  lsn_t m_lsn{0};
+  /** Bytes of pages for which no redo was asked for. */
+  size_t m_n_beside{0};
+  /** Up to here redo was asked for, to be parsed soon. */
   lsn_t m_asked_lsn{0};
+  /** Up to here it was asked for while a batch was applied. */
+  lsn_t m_beside_lsn{0};
   /** Objects of indexes. */
   const mtr_index::Keeper m_keeper;
   /** Adds records to pages; nothing if innodb_redo_recovery is STOCK. */

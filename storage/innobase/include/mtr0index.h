@@ -74,6 +74,13 @@ class Lookup {
   bool m_found{false};
 };
 
+/** Find the end of a description, without an object.
+@param[in]  ptr      its start
+@param[in]  end_ptr  end of the log buffer
+@return its end; nullptr if it is not there as a whole, or is of another
+format */
+[[nodiscard]] const byte *skip(const byte *ptr, const byte *end_ptr);
+
 /** The caller is about to free an object.
 @param[in,out]  index  object or nullptr; nullptr if it is kept */
 void release(dict_index_t *&index);

@@ -22,6 +22,7 @@ trx/trx0scan.cc has the design; the variable is innodb_recovery_undo_scan. */
 
 #include "db0err.h"
 #include "dict0types.h"
+#include "trx0async.h"
 #include "trx0types.h"
 #include "univ.i"
 #include "ut0new.h"

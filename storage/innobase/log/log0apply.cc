@@ -96,7 +96,7 @@ records need the memory. */
 constexpr size_t LEAST_POOL_BYTES = 4 * 1024 * 1024;
 
 /** Threads that read and apply. Most of the time they wait for the volume. */
-constexpr size_t MIN_THREADS = 8;
+constexpr size_t MIN_THREADS = 32;
 constexpr size_t MAX_THREADS = 64;
 
 /** What is in the buffer pool beside the records. */
@@ -418,6 +418,10 @@ void Batch::submit_run() {
 
   const auto err = fil_prepare_file_for_io(run.space->id, page_no, &run.file);
   ut_a(err == DB_SUCCESS);
+
+  if (!recovery_flush::is_last_batch()) {
+    read_beside(run.pages.size() * run.pages.front()->size.physical());
+  }
 
   submit(std::move(run));
 }

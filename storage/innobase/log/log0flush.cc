@@ -287,26 +287,10 @@ bool arrange_pages() {
   return true;
 }
 
-}  // namespace
-
-ulong g_way = static_cast<ulong>(Way::WAIT);
-
-TYPELIB g_way_typelib = {array_elements(s_way_names) - 1, "recovery_flush",
-                         s_way_names, nullptr};
-
-Last_batch::Last_batch() { s_state = State::LAST_BATCH; }
-
-Last_batch::~Last_batch() {
-  if (s_state == State::LAST_BATCH) {
-    s_state = State::BATCHES;
-  }
-}
-
-void note_group(lsn_t n_bytes) {
-  s_largest_group = std::max(s_largest_group, n_bytes);
-}
-
-bool leave_pages(const redo_recovery::Batch &batch) {
+/** Decide what leave_pages() returns, and write what must be in files.
+@param[in]  batch  batch
+@return whether the other pages may stay */
+bool may_leave_pages(const redo_recovery::Batch &batch) {
   ut_ad(mutex_own(&recv_sys->mutex));
 
   mutex_exit(&recv_sys->mutex);
@@ -342,6 +326,38 @@ bool leave_pages(const redo_recovery::Batch &batch) {
   mutex_enter(&recv_sys->mutex);
 
   return s_state == State::PAGES_LEFT;
+}
+
+}  // namespace
+
+ulong g_way = static_cast<ulong>(Way::WAIT);
+
+TYPELIB g_way_typelib = {array_elements(s_way_names) - 1, "recovery_flush",
+                         s_way_names, nullptr};
+
+Last_batch::Last_batch() { s_state = State::LAST_BATCH; }
+
+Last_batch::~Last_batch() {
+  if (s_state == State::LAST_BATCH) {
+    s_state = State::BATCHES;
+  }
+}
+
+bool is_last_batch() { return s_state != State::BATCHES; }
+
+void note_group(lsn_t n_bytes) {
+  s_largest_group = std::max(s_largest_group, n_bytes);
+}
+
+bool leave_pages(const redo_recovery::Batch &batch) {
+  if (!may_leave_pages(batch)) {
+    return false;
+  }
+
+  recv_sys->apply_log_recs = false;
+  ib::info(ER_IB_MSG_710);
+
+  return true;
 }
 
 bool make_room(const log_t &log) {

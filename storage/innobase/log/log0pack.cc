@@ -43,6 +43,7 @@ that follows. A body is not copied: it is where it was packed. */
 #include "log0apply.h"
 #include "log0redo.h"
 #include "my_dbug.h"
+#include "trx0purge.h"
 
 namespace redo_recovery {
 
@@ -128,6 +129,10 @@ recv_data_t *keep_apart(mem_heap_t *heap, const Record &record) {
          !fsp_is_system_or_temp_tablespace(space) &&
          !fsp_is_dd_tablespace(space) && !was_one.exchange(true);
 }
+
+/** Undo tablespace whose page this thread goes through, if it is active. Which
+ones are does not change while redo is applied. */
+thread_local space_id_t s_active_undo = SPACE_UNKNOWN;
 
 /** Exists while redo is parsed. */
 Adder *s_adder = nullptr;
@@ -250,6 +255,8 @@ Records::Records(recv_addr_t *page)
 }
 
 Records::~Records() {
+  s_active_undo = SPACE_UNKNOWN;
+
   if (m_page != nullptr) {
     m_page->rec_list.clear();
   }
@@ -258,6 +265,11 @@ Records::~Records() {
 void Records::follow() {
   if (m_page == nullptr) {
     return;
+  }
+
+  if (!std::exchange(m_is_applied, true) &&
+      fsp_is_undo_tablespace(m_page->space) && undo::is_active(m_page->space)) {
+    s_active_undo = m_page->space;
   }
 
   auto next = m_current == &m_records[0] ? &m_records[1] : &m_records[0];
@@ -292,6 +304,10 @@ bool Records::read(recv_t &record) {
     return false;
   }
 
+  if (m_at == 0) {
+    prefetch_line(m_chunk->next);
+  }
+
   const byte *from = &m_chunk->first + m_at;
   const auto type = *from++;
 
@@ -321,6 +337,10 @@ bool Records::read(recv_t &record) {
   m_at = from - &m_chunk->first;
 
   return true;
+}
+
+bool is_active_undo(space_id_t space_id) {
+  return space_id == s_active_undo && space_id != SPACE_UNKNOWN;
 }
 
 Adder::Adder() : m_pages(N_PAGES, nullptr) {

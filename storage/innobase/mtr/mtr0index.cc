@@ -83,6 +83,33 @@ size_t get_n_key_bytes(const byte *ptr, const byte *end_ptr) {
   return n_key_bytes <= n_bytes ? n_key_bytes : 0;
 }
 
+/** Find the end of what a description says of columns of other versions.
+@param[in]  ptr      behind the rest of the description
+@param[in]  end_ptr  end of the log buffer
+@return its end, or nullptr if it is not there as a whole */
+const byte *skip_versions(const byte *ptr, const byte *end_ptr) {
+  if (end_ptr - ptr < 2) {
+    return nullptr;
+  }
+
+  auto n_columns = mach_read_from_2(ptr);
+
+  for (ptr += 2; n_columns > 0; --n_columns) {
+    /* Its places in the row; then the versions that have added and dropped it,
+    if there are any. */
+    if (end_ptr - ptr < 4) {
+      return nullptr;
+    }
+
+    const auto place = mach_read_from_2(ptr + 2);
+
+    ptr +=
+        4 + ((place & 0x8000) != 0 ? 1 : 0) + ((place & 0x4000) != 0 ? 1 : 0);
+  }
+
+  return ptr <= end_ptr ? ptr : nullptr;
+}
+
 /** Free an object as it is freed where it is not kept. */
 void free_index(dict_index_t *index) {
   const auto table = index->table;
@@ -333,6 +360,18 @@ Lookup::~Lookup() {
   }
 
   s_tables.get()->add(m_start, m_n_key_bytes, m_ptr - m_start, *m_index);
+}
+
+const byte *skip(const byte *ptr, const byte *end_ptr) {
+  const auto n_key_bytes = get_n_key_bytes(ptr, end_ptr);
+
+  if (n_key_bytes == 0) {
+    return nullptr;
+  }
+
+  const auto end = ptr + n_key_bytes;
+
+  return IS_VERSIONED(ptr[1]) ? skip_versions(end, end_ptr) : end;
 }
 
 void release(dict_index_t *&index) {

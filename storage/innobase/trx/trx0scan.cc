@@ -99,6 +99,9 @@ constexpr ulong TRY_SEC = 1;
 a metadata lock. */
 constexpr int MAX_TRIES = 10;
 
+/** Tries to get all metadata locks without a warning. */
+constexpr int QUIET_TRIES = 3;
+
 /** Undo log that was left for later. */
 struct Log {
   /** Its transaction. */
@@ -315,6 +318,7 @@ void Scan::lock_server() {
 
 bool Scan::lock_tables(THD *thd) {
   auto &all = to_rollback_trx_tables;
+  int n_tries = 0;
 
   for (size_t i = 0; i < all.size();) {
     if (is_cancelled()) {
@@ -335,6 +339,13 @@ bool Scan::lock_tables(THD *thd) {
         break;
       case Lock_result::NO_LOCK:
         release_tickets(thd);
+        if (++n_tries == QUIET_TRIES) {
+          ib::warn(ER_IB_MSG_1186)
+              << "DDL waits, because the metadata lock of table "
+              << all[i].second << " cannot be had. Somebody has it exclusively,"
+              << " or has waited for it, perhaps by FLUSH TABLES within LOCK"
+                 " TABLES.";
+        }
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         i = 0;
         break;
