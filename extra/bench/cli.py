@@ -294,6 +294,7 @@ def binlog_command(mib: int, logs: tuple[str, ...], ends: tuple[str, ...], **com
               help="Rows of each of the eight tables.")  # fmt: skip
 @click.option("--after", "after_sec", type=click.IntRange(0, 3600), default=0, show_default=True,
               help="Go on with the load for so many seconds.")  # fmt: skip
+@click.option("--check-rows", is_flag=True, help="All starts must have the same rows.")
 @common_options
 def redo_command(
     seconds: int | None,
@@ -302,6 +303,7 @@ def redo_command(
     start_pool_mib: int | None,
     rows: int,
     after_sec: int,
+    check_rows: bool,
     **common: Any,
 ) -> None:
     """Start after kill -9 under load: redo to be read and applied."""
@@ -310,7 +312,7 @@ def redo_command(
         check_names(settings.subjects, REDO_SUBJECTS)
         if seconds is not None and redo_mib is not None:
             raise BenchError("--seconds and --redo-mib exclude each other")
-        options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects, start_pool_mib)
+        options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects, start_pool_mib, check_rows)
         _bench(settings, {"redo": lambda context: redo.run(context, options)})
 
 

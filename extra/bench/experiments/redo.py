@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from bench import logs, starts, sysbench, tools
 from bench.context import Context
@@ -63,6 +64,8 @@ class Options:
     subjects: tuple[str, ...]
     # In the start, if it is not the same as under load.
     start_pool_mib: int | None = None
+    # Whether all starts must have the same rows.
+    check_rows: bool = False
 
     @property
     def state(self) -> str:
@@ -145,6 +148,7 @@ def run(context: Context, options: Options) -> None:
         flavour = subject.binary.flavour
         if flavour not in datadirs:
             datadirs[flavour] = _prepare(context, recipe, _maker(context, subject), options)
+    rows = Rows()
     task = context.ui.begin("redo", context.rounds * len(subjects))
     for number in range(1, context.rounds + 1):
         for subject in subjects:
@@ -156,8 +160,10 @@ def run(context: Context, options: Options) -> None:
                 parameters["redo_mib"] = options.redo_mib
             if options.start_pool_mib is not None:
                 parameters["start_pool_mib"] = options.start_pool_mib
+            if options.check_rows:
+                parameters["check_rows"] = True
             result = starts.new_run("redo", subject.name, "crash", number, parameters)
-            _measure(context, datadirs[subject.binary.flavour], subject, result, options)
+            _measure(context, datadirs[subject.binary.flavour], subject, result, options, rows)
             context.finish(result, _in_words(result))
             context.ui.update(task, advance=1)
     context.ui.end(task)
@@ -189,7 +195,26 @@ def _pool(mib: int) -> str:
     return f"--innodb-buffer-pool-size={mib}M"
 
 
-def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options) -> None:
+class Rows:
+    """The rows of the tables after the first start of each kind of server, which later ones must have, too."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[tuple[Any, ...]]] = {}
+
+    def check(self, run: Run, server: Server, flavour: str) -> None:
+        tables = ", ".join(f"sbtest.sbtest{number}" for number in range(1, TABLES + 1))
+        sums = server.query(f"CHECKSUM TABLE {tables}")
+        if len(sums) != TABLES or any(value is None for _, value in sums):
+            run.problems.append(f"no checksums: {sums}")
+        elif sums != self._sums.setdefault(flavour, sums):
+            run.problems.append("other rows than after the first start")
+        else:
+            run.metrics["tables_equal"] = len(sums)
+
+
+def _measure(
+    context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options, rows: Rows
+) -> None:
     def extra(run: Run, server: Server, start: logs.Start) -> None:
         found = logs.parse_redo(server.lines)
         if not start.recovered or found is None:
@@ -205,6 +230,8 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run, 
         wanted = options.redo_mib or 0
         if found.bytes < wanted * MIB * LEAST_SHARE:
             run.problems.append(f"{found.bytes:,} bytes of redo were found, {wanted} MiB were wanted")
+        if options.check_rows:
+            rows.check(run, server, subject.binary.flavour)
         if options.after_sec:
             _add_load(run, server, options)
 
@@ -234,7 +261,8 @@ def _in_words(run: Run) -> str:
     metrics = run.metrics
     redo = f" in {metrics['redo_s']:.2f} s" if "redo_s" in metrics else ""
     after = f", then {metrics['after_tps']:,.0f} transactions/s" if "after_tps" in metrics else ""
+    checked = f", {metrics['tables_equal']:.0f} tables as after the first start" if "tables_equal" in metrics else ""
     return (
         f"ready in {metrics['ready_s']:.2f} s, {metrics['redo_bytes'] / MIB:,.0f} MiB of redo{redo}, "
-        f"{metrics['reads']:,.0f} reads{after}"
+        f"{metrics['reads']:,.0f} reads{checked}{after}"
     )

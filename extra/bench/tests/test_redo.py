@@ -90,7 +90,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch, options: redo.Options, lines: lis
 
     monkeypatch.setattr(redo.starts, "measure", measure)
     subject = cast(Any, SimpleNamespace(binary=SimpleNamespace(flavour="mysql")))
-    redo._measure(cast(Any, None), cast(Any, None), subject, run, options)
+    redo._measure(cast(Any, None), cast(Any, None), subject, run, options, redo.Rows())
     return run
 
 
@@ -118,6 +118,24 @@ def test_a_start_may_have_another_pool(
     monkeypatch.setattr(redo.starts, "measure", lambda *arguments: options.extend(arguments[-2]))
     subject = cast(Any, SimpleNamespace(binary=SimpleNamespace(flavour="mysql")))
     given = redo.Options(1000, 100, None, 128, 0, (), start_pool_mib)
-    redo._measure(cast(Any, None), cast(Any, None), subject, make_run("stock", 1, 5.0), given)
+    redo._measure(cast(Any, None), cast(Any, None), subject, make_run("stock", 1, 5.0), given, redo.Rows())
     assert options[-1] == f"--innodb-buffer-pool-size={option}"
     assert given.state == OPTIONS.state
+
+
+def test_all_starts_must_have_the_same_rows() -> None:
+    rows = redo.Rows()
+    sums = [(f"sbtest.sbtest{number}", number) for number in range(1, redo.TABLES + 1)]
+
+    def check(sums: list[Any], flavour: str = "mysql") -> Any:
+        run = make_run("stock", 1, 5.0)
+        rows.check(run, cast(Any, SimpleNamespace(query=lambda sql: sums)), flavour)
+        return run
+
+    assert check(sums).problems == check(sums).problems == []
+    assert check(sums).metrics["tables_equal"] == redo.TABLES
+    other = [*sums[:-1], (sums[-1][0], 0)]
+    assert check(other).problems == ["other rows than after the first start"]
+    assert check(other, "mariadb").problems == []
+    assert "no checksums" in check(sums[1:]).problems[0]
+    assert "no checksums" in check([*sums[:-1], (sums[-1][0], None)]).problems[0]
