@@ -181,7 +181,8 @@ def _measure(
     context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options
 ) -> None:
     def extra(run: Run, server: Server, start: logs.Start) -> None:
-        is_late = subject.value_of(UNDO_SCAN) == "BACKGROUND"
+        # Those of prepared transactions are read before the server opens.
+        is_late = not options.prepared and subject.value_of(UNDO_SCAN) == "BACKGROUND"
         if is_late:
             starts.add_background(context, run, server, "resurrect", logs.parse_undo_scan)
         found = logs.parse_resurrection(server.read_log())
