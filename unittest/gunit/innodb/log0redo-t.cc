@@ -19,26 +19,18 @@ is the one that MySQL's parser finds. */
 #include "storage/innobase/include/mach0data.h"
 #include "storage/innobase/include/mtr0index.h"
 #include "storage/innobase/include/mtr0log.h"
-#include "storage/innobase/include/os0event.h"
 #include "storage/innobase/include/page0cur.h"
 #include "storage/innobase/include/rem0types.h"
-#include "storage/innobase/include/srv0srv.h"
-#include "storage/innobase/include/sync0debug.h"
-#include "storage/innobase/include/ut0crc32.h"
+#include "unittest/gunit/innodb/mtr0index-suite.h"
 
 namespace innodb_log0redo_unittest {
 
-using Bytes = std::vector<byte>;
+using innodb_mtr0index_suite::Bytes;
+using innodb_mtr0index_suite::put_2;
 
 /** The records whose end is found. */
 const mlog_id_t TYPES[] = {MLOG_REC_INSERT, MLOG_REC_UPDATE_IN_PLACE,
                            MLOG_REC_DELETE, MLOG_REC_CLUST_DELETE_MARK};
-
-/** Append a number of two bytes. */
-void put_2(Bytes &bytes, uint32_t value) {
-  bytes.push_back(value >> 8);
-  bytes.push_back(value & 0xff);
-}
 
 /** Append a number whose length is its own. */
 void put_number(Bytes &bytes, uint32_t value) {
@@ -164,6 +156,15 @@ class Maker {
     return bytes;
   }
 
+  /** @return a record, without its type and page number */
+  Bytes record(mlog_id_t type) {
+    auto bytes = describe();
+    const auto rest = rest_of(type);
+
+    bytes.insert(bytes.end(), rest.begin(), rest.end());
+    return bytes;
+  }
+
  private:
   /** Where choices come from. */
   std::mt19937 m_random;
@@ -221,21 +222,10 @@ size_t find(mlog_id_t type, const Bytes &bytes, size_t n_bytes) {
   return end == nullptr ? 0 : end - copy.get();
 }
 
-class log0redo : public ::testing::Test {
+class log0redo : public innodb_mtr0index_suite::Suite {
  protected:
-  static void SetUpTestSuite() {
-    srv_page_size = UNIV_PAGE_SIZE_ORIG;
-    srv_max_n_threads = srv_sync_array_size + 1;
-    os_event_global_init();
-    sync_check_init(srv_max_n_threads);
-    ut_crc32_init();
-  }
-  static void TearDownTestSuite() {
-    sync_check_close();
-    os_event_global_destroy();
-  }
-
   void SetUp() override {
+    srv_page_size = UNIV_PAGE_SIZE_ORIG;
     redo_recovery::g_way = static_cast<ulong>(redo_recovery::Way::PARALLEL);
   }
   void TearDown() override { redo_recovery::g_way = m_way; }
@@ -248,10 +238,7 @@ TEST_F(log0redo, the_end_is_that_of_mysql) {
   for (unsigned seed = 0; seed < 4000; ++seed) {
     Maker maker{seed};
     const auto type = TYPES[seed % std::size(TYPES)];
-    auto bytes = maker.describe();
-    const auto rest = maker.rest_of(type);
-
-    bytes.insert(bytes.end(), rest.begin(), rest.end());
+    auto bytes = maker.record(type);
     const auto n_bytes = bytes.size();
     put_any(bytes, maker.up_to(20));
 
@@ -266,10 +253,8 @@ TEST_F(log0redo, a_part_of_a_record_has_no_end) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     Maker maker{seed};
     const auto type = TYPES[seed % std::size(TYPES)];
-    auto bytes = maker.describe();
-    const auto rest = maker.rest_of(type);
+    const auto bytes = maker.record(type);
 
-    bytes.insert(bytes.end(), rest.begin(), rest.end());
     for (size_t n_bytes = 0; n_bytes < bytes.size(); ++n_bytes) {
       ASSERT_EQ(0U, find(type, bytes, n_bytes)) << "seed " << seed;
       ASSERT_EQ(nullptr, parse(type, bytes.data(), bytes.data() + n_bytes))

@@ -17,23 +17,15 @@ objects are built by mlog_parse_index(), from descriptions as redo has them. */
 #include "storage/innobase/include/dict0mem.h"
 #include "storage/innobase/include/mtr0index.h"
 #include "storage/innobase/include/mtr0log.h"
-#include "storage/innobase/include/os0event.h"
-#include "storage/innobase/include/srv0srv.h"
-#include "storage/innobase/include/sync0debug.h"
-#include "storage/innobase/include/ut0crc32.h"
+#include "unittest/gunit/innodb/mtr0index-suite.h"
 
 namespace innodb_mtr0index_unittest {
 
-using Bytes = std::vector<byte>;
+using innodb_mtr0index_suite::Bytes;
+using innodb_mtr0index_suite::put_2;
 
 /** Length of a field that is variable, and NOT NULL. */
 constexpr int VARIABLE = 0xffff;
-
-/** Append two bytes. */
-void put_2(Bytes &bytes, int value) {
-  bytes.push_back(value >> 8);
-  bytes.push_back(value & 0xff);
-}
 
 /** @return description of an index, in a format other than redundant
 @param[in]  lengths   lengths of its fields, the highest bit for NOT NULL
@@ -97,20 +89,7 @@ Parsed parse(Bytes bytes, size_t n_rest = 3) {
   return parsed;
 }
 
-/** Dictionary objects have mutexes. */
-class mtr0index : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    srv_max_n_threads = srv_sync_array_size + 1;
-    os_event_global_init();
-    sync_check_init(srv_max_n_threads);
-    ut_crc32_init();
-  }
-  static void TearDownTestSuite() {
-    sync_check_close();
-    os_event_global_destroy();
-  }
-};
+using mtr0index = innodb_mtr0index_suite::Suite;
 
 TEST_F(mtr0index, nothing_is_kept_without_a_keeper) {
   const auto parsed = parse(describe_clustered(4));
