@@ -59,9 +59,16 @@ def write(repo: Path, upstream: Path, version: str) -> Path:
     """Write the golden record of a version; returns its path."""
     target = golden_path(repo, version)
     target.parent.mkdir(exist_ok=True)
-    text = json.dumps(record(repo, upstream, version), indent=1)
-    target.write_text(text + "\n", encoding="utf-8")
+    parts = (f" {json.dumps(part)}: {_lines(held)}" for part, held in record(repo, upstream, version).items())
+    target.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
     return target
+
+
+def _lines(held: Any) -> str:
+    """JSON of a part of the record, one line an entry."""
+    if not isinstance(held, dict):
+        return json.dumps(held)
+    return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in held.items()) + "\n }"
 
 
 def differences(repo: Path, upstream: Path, version: str) -> list[str]:

@@ -15,6 +15,7 @@ def test_written_record_agrees(repo: Path, upstream: Path) -> None:
     target = golden.write(repo, upstream, "9.7.4")
     assert target == repo / "cmake/overlay/golden/9.7.4.json"
     assert golden.differences(repo, upstream, "9.7.4") == []
+    assert '  "a-note": {"feature": "one", "file": "sql/a.cc", "function": "f", "lines": [5]},\n' in target.read_text()
     record = json.loads(target.read_text())
     assert record["edits"]["a-note"] == {
         "feature": "one",
