@@ -96,8 +96,7 @@ def apply_text(path: str, data: bytes, edits: Sequence[Edit]) -> tuple[bytes, li
 def _rank(item: tuple[Edit, Spot]) -> tuple[int, int, int, int]:
     """Order of insertions: as if applied one after another in series order.
 
-    A later feature stands nearer to its anchor; prefixes stand nearest, and
-    a later prefix goes before an earlier one, whose statement it completes.
+    A later feature stands nearer to its anchor.
     """
     edit, spot = item
     series, index = edit.order

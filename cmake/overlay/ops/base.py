@@ -21,7 +21,6 @@ class Side(IntEnum):
 
     AFTER = 0  # the anchor ends here
     BEFORE = 1  # the anchor begins here
-    PREFIX = 2  # begins a statement that the anchor completes
 
 
 @dataclass(frozen=True)
@@ -103,14 +102,10 @@ def lay_out(source: Source, offset: int, text: str, indent: bytes) -> bytes:
     )
 
 
-def require_whole(text: str, prefix: bool) -> None:
-    """Raise LandingError unless text is whole statements, or with prefix, the
-    beginning of one."""
+def require_whole(text: str) -> None:
+    """Raise LandingError unless text is whole statements."""
     code = view(text.encode("utf-8")).code
     if not is_balanced(code):
         raise LandingError("brackets in `text` do not pair up")
-    whole = not code.strip() or code.rstrip().endswith((";", "}"))
-    if whole and prefix:
-        raise LandingError("`text` is a whole statement: `prefix: true` is wrong")
-    if not whole and not prefix:
-        raise LandingError("`text` ends in the middle of a statement: `prefix: true` says so")
+    if code.strip() and not code.rstrip().endswith((";", "}")):
+        raise LandingError("`text` ends in the middle of a statement")

@@ -7,7 +7,7 @@ from ast_grep_py import SgNode
 
 from ..errors import LandingError
 from ..source import CppSource, Function, end_of, field_text, squeeze, start_of
-from .base import FLAG, FUNCTION, LINE, Inputs, Spot, operation
+from .base import FUNCTION, LINE, Inputs, Spot, operation
 from .statements import after, before, function_of, statement_of
 
 
@@ -39,13 +39,9 @@ def _calls(source: CppSource, inputs: Inputs) -> tuple[Function, list[SgNode]]:
     return function, list(statements.values())
 
 
-@operation({**FUNCTION, "callee": LINE, "arg_contains": LINE, "prefix": FLAG}, "function", "callee")
+@operation({**FUNCTION, "callee": LINE, "arg_contains": LINE}, "function", "callee")
 def before_call(source: CppSource, inputs: Inputs) -> list[Spot]:
-    """Insert lines before the statement that calls `callee`.
-
-    With `prefix: true` the text begins a statement, such as `if (...)`, which
-    the statement found completes.
-    """
+    """Insert lines before the statement that calls `callee`."""
     function, statements = _calls(source, inputs)
     return [before(source, function, statement, inputs) for statement in statements]
 

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Operations on the ends of arrays, enums and classes."""
+"""Operations on the ends of arrays and classes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def _element_text(text: str) -> str:
     return text if code[:end].endswith(",") else text[:end] + "," + text[end:]
 
 
-def _into_list(source: CppSource, name: str, body: SgNode, kind: str, inputs: Inputs) -> Spot:
-    """A spot in a braced list, at its start, end, or before its terminator."""
+def _into_list(source: CppSource, body: SgNode, inputs: Inputs) -> Spot:
+    """A spot at the end of a braced list, or before its terminator."""
+    name = inputs["name"]
     text = _element_text(inputs["text"])
-    first_line, scope = start_of(body), (start_of(body), end_of(body))
+    scope = start_of(body), end_of(body)
     source.require_parsed(*scope, f"`{name}`")
     elements = [node for node in body.children() if node.is_named() and node.kind() != "comment"]
     if not elements:
@@ -35,16 +36,10 @@ def _into_list(source: CppSource, name: str, body: SgNode, kind: str, inputs: In
     indent = next(
         (source.indent(start_of(e)) for e in elements if source.starts_line(start_of(e))), None
     )
-    if inputs.get("position", "end") == "start":
-        at = source.line_end(first_line)
-        if indent is None or source.view.code[first_line + 1 : at].strip():
-            raise LandingError(f"`{name}` has elements on the line of its opening brace")
-        return Spot(at, lay_out(source, first_line, text, indent), Side.AFTER, name, scope)
-
     last, close = elements[-1], end_of(body) - 1
-    ends = bool(kind == "array" and _TERMINATOR.match(squeeze(last.text())))
+    ends = bool(_TERMINATOR.match(squeeze(last.text())))
     if inputs.get("before_terminator", False):
-        if kind == "array" and not ends:
+        if not ends:
             raise LandingError(f"`{name}` does not end with a terminator")
         stop, previous = start_of(last), elements[-2] if len(elements) > 1 else None
     elif ends:
@@ -76,11 +71,9 @@ def _arrays(source: CppSource, name: str) -> list[SgNode]:
     return bodies
 
 
-@operation(
-    {"name": LINE, "position": {"enum": ["start", "end"]}, "before_terminator": FLAG}, "name"
-)
+@operation({"name": LINE, "before_terminator": FLAG}, "name")
 def add_array_element(source: CppSource, inputs: Inputs) -> list[Spot]:
-    """Add elements to the initializer of the array `name`, at its `position` start or end.
+    """Add elements at the end of the initializer of the array `name`.
 
     With `before_terminator: true` before the closing `nullptr` or `{NullS, ...}`.
     Where the last element has no comma, one is added: the only byte that an
@@ -89,29 +82,14 @@ def add_array_element(source: CppSource, inputs: Inputs) -> list[Spot]:
     bodies = _arrays(source, squeeze(inputs["name"]))
     if not bodies:
         raise LandingError(f"no array `{inputs['name']}` with an initializer")
-    return [_into_list(source, inputs["name"], body, "array", inputs) for body in bodies]
-
-
-@operation({"name": LINE, "before_last": FLAG}, "name")
-def add_enum_entry(source: CppSource, inputs: Inputs) -> list[Spot]:
-    """Add entries at the end of the enum `name`; with `before_last: true` before its last
-    entry, for enums that end with a sentinel or a count."""
-    bodies = [
-        body
-        for node in source.root.find_all(kind="enum_specifier")
-        if (body := node.field("body")) and field_text(node, "name") == squeeze(inputs["name"])
-    ]
-    if not bodies:
-        raise LandingError(f"no enum `{inputs['name']}`")
-    inputs = inputs | {"before_terminator": inputs.get("before_last", False)}
-    return [_into_list(source, inputs["name"], body, "enum", inputs) for body in bodies]
+    return [_into_list(source, body, inputs) for body in bodies]
 
 
 @operation({"name": LINE, "access": {"enum": ["public", "protected", "private"]}}, "name")
 def add_struct_member(source: CppSource, inputs: Inputs) -> list[Spot]:
     """Add members at the end of the class or struct `name`, or of its last section
     with the given `access`."""
-    require_whole(inputs["text"], prefix=False)
+    require_whole(inputs["text"])
     name = squeeze(inputs["name"])
     spots = []
     for kind in ("class_specifier", "struct_specifier"):

@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Operations beside definitions at file scope."""
+"""Operations below definitions at file scope."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from ast_grep_py import SgNode
 from ..errors import LandingError
 from ..mask import close_of, is_balanced, view
 from ..source import CppSource, end_of, field_text, squeeze, start_of
-from .base import FUNCTION, LINE, Inputs, Side, Spot, lay_out, operation
+from .base import LINE, Inputs, Side, Spot, lay_out, operation
 
 _TRANSPARENT = ("translation_unit", "linkage_specification", "namespace_definition",
                 "declaration_list", "ERROR")  # fmt: skip
 _TYPES = ("class_specifier", "struct_specifier", "union_specifier", "enum_specifier")
-_INPUTS = {"name": LINE, "signature": FUNCTION["signature"]}
 
 
 def _file_scope(node: SgNode) -> Iterator[SgNode]:
@@ -74,47 +73,22 @@ def _definitions(source: CppSource, inputs: Inputs) -> list[tuple[int, int]]:
         elif kind in _TYPES and node.field("body") and field_text(node, "name") == name:
             found.add((start_of(node), source.view.code.find(";", end_of(node)) + 1))
     if not found:
-        function = source.function(name, inputs.get("signature", []))
+        function = source.function(name, [])
         span = (function.start, function.end)
         found.add(next((t for t in templates if t[0] < span[0] and t[1] == span[1]), span))
     return sorted(found)
 
 
-def _require_balanced(text: str) -> None:
-    code = view(text.encode("utf-8")).code.rstrip()
-    if not is_balanced(code) or (code and not code.endswith((";", "}"))):
-        raise LandingError("`text` is not whole definitions")
-
-
-@operation(_INPUTS, "name")
-def before_definition(source: CppSource, inputs: Inputs) -> list[Spot]:
-    """Insert lines, and a blank one, above the definition of `name` and its comment.
+@operation({"name": LINE}, "name")
+def after_definition(source: CppSource, inputs: Inputs) -> list[Spot]:
+    """Insert a blank line and lines below the definition of `name`.
 
     A function, a variable, an array, a type, or what a macro defines:
     `static MYSQL_SYSVAR_BOOL(name, ...);`.
     """
-    _require_balanced(inputs["text"])
-    spots = []
-    for start, _ in _definitions(source, inputs):
-        at = source.line_start(start)
-        if not source.starts_line(start):
-            raise LandingError(f"`{inputs['name']}` does not begin a line")
-        comments = {end: begin for begin, end in source.view.comments}
-        while at > 0:
-            above = len(source.data[:at].rstrip())
-            begin = comments.get(above)
-            if begin is None or source.line_end(above - 1) != at or not source.starts_line(begin):
-                break
-            at = source.line_start(begin)
-        text = lay_out(source, start, inputs["text"], source.indent(start)) + source.eol(start)
-        spots.append(Spot(at, text, Side.BEFORE, inputs["name"], (0, len(source.data))))
-    return spots
-
-
-@operation(_INPUTS, "name")
-def after_definition(source: CppSource, inputs: Inputs) -> list[Spot]:
-    """Insert a blank line and lines below the definition of `name`."""
-    _require_balanced(inputs["text"])
+    code = view(inputs["text"].encode("utf-8")).code.rstrip()
+    if not is_balanced(code) or (code and not code.endswith((";", "}"))):
+        raise LandingError("`text` is not whole definitions")
     spots = []
     for start, end in _definitions(source, inputs):
         at = source.line_end(end - 1)

@@ -9,7 +9,7 @@ from ast_grep_py import SgNode
 
 from ..errors import LandingError
 from ..source import CppSource, Function, end_of, start_of
-from .base import FLAG, FUNCTION, LINE, Inputs, Side, Spot, lay_out, operation, require_whole
+from .base import FUNCTION, LINE, Inputs, Side, Spot, lay_out, operation, require_whole
 
 # Nodes whose children are statements in a row.
 _ROWS = ("compound_statement", "case_statement", "labeled_statement")
@@ -34,22 +34,18 @@ def statement_of(node: SgNode) -> SgNode:
 
 def before(source: CppSource, function: Function, statement: SgNode, inputs: Inputs) -> Spot:
     """A spot on the line before a statement."""
-    prefix = inputs.get("prefix", False)
-    require_whole(inputs["text"], prefix)
-    if prefix and statement.kind() == "declaration":
-        raise LandingError("a prefix would hide a declaration from what follows")
+    require_whole(inputs["text"])
     start = start_of(statement)
     if not source.starts_line(start):
         raise LandingError(f"statement at line {source.line_number(start)} does not begin a line")
     line = source.line_start(start)
     text = lay_out(source, line, inputs["text"], source.indent(line))
-    side = Side.PREFIX if prefix else Side.BEFORE
-    return Spot(line, text, side, function.name, (function.start, function.end))
+    return Spot(line, text, Side.BEFORE, function.name, (function.start, function.end))
 
 
 def after(source: CppSource, function: Function, statement: SgNode, inputs: Inputs) -> Spot:
     """A spot on the line after a statement."""
-    require_whole(inputs["text"], prefix=False)
+    require_whole(inputs["text"])
     start, end = start_of(statement), end_of(statement)
     number = source.line_number(end - 1)
     if statement.kind() in _LEAVES:
@@ -78,7 +74,7 @@ def _matching(source: CppSource, inputs: Inputs) -> tuple[Function, list[SgNode]
     return function, list(statements.values())
 
 
-@operation({**FUNCTION, "pattern": LINE, "prefix": FLAG}, "function", "pattern")
+@operation({**FUNCTION, "pattern": LINE}, "function", "pattern")
 def before_statement(source: CppSource, inputs: Inputs) -> list[Spot]:
     """Insert lines before the statement that an ast-grep `pattern` matches.
 
@@ -98,7 +94,7 @@ def after_statement(source: CppSource, inputs: Inputs) -> list[Spot]:
 @operation(FUNCTION, "function")
 def at_function_start(source: CppSource, inputs: Inputs) -> list[Spot]:
     """Insert lines after the line of the opening brace of `function`."""
-    require_whole(inputs["text"], prefix=False)
+    require_whole(inputs["text"])
     function = function_of(source, inputs)
     line = source.line_end(function.body)
     if source.view.code[function.body + 1 : line].strip():

@@ -20,7 +20,7 @@ const char *names[] = {
     "one",
     nullptr};
 
-enum Kind {
+int kinds[] = {
   A,
   B
 };
@@ -46,22 +46,18 @@ _SAME_SPOT = [
     [("at_function_start", {"function": "f", "text": f"{n}();"}) for n in "xyz"],
     [("before_call", {"function": "f", "callee": "work", "text": f"{n}();"}) for n in "xyz"],
     [("after_call", {"function": "f", "callee": "start", "text": f"{n}();"}) for n in "xyz"],
-    [
-        ("before_call", {"function": "f", "callee": "work", "prefix": True, "text": f"if ({n})"})
-        for n in "xyz"
-    ],
-    [("before_definition", {"name": "names", "text": f"int {n};"}) for n in "xyz"],
+    [("before_include", {"header": "a.h", "text": f'#include "{n}.h"'}) for n in "xyz"],
     [("after_definition", {"name": "names", "text": f"int {n};"}) for n in "xyz"],
-    [("add_enum_entry", {"name": "Kind", "text": n}) for n in "XYZ"],
+    [("add_array_element", {"name": "kinds", "text": n}) for n in "XYZ"],
     [
         ("add_array_element", {"name": "names", "before_terminator": True, "text": f'"{n}"'})
         for n in "xyz"
     ],
-    [("insert_line_after", {"line": "enum Kind {", "text": f"  {n},"}) for n in "XYZ"],
+    [("insert_line_after", {"line": "int kinds[] = {", "text": f"  {n},"}) for n in "XYZ"],
     [
         ("after_call", {"function": "f", "callee": "start", "text": "x();"}),
         ("before_call", {"function": "f", "callee": "work", "text": "y();"}),
-        ("before_call", {"function": "f", "callee": "work", "prefix": True, "text": "if (z)"}),
+        ("before_call", {"function": "f", "callee": "work", "text": "z();"}),
         ("before_statement", {"function": "f", "pattern": "work($N)", "text": "w();"}),
     ],
 ]
@@ -91,9 +87,10 @@ def test_order_in_one_feature_is_that_of_the_file(make_edit: MakeEdit) -> None:
 
 def test_missing_comma_is_added_once(make_edit: MakeEdit) -> None:
     edits = [
-        make_edit("add_enum_entry", order=(i, 0), name="Kind", text=n) for i, n in enumerate("XY")
+        make_edit("add_array_element", order=(i, 0), name="kinds", text=n)
+        for i, n in enumerate("XY")
     ]
-    assert b"enum Kind {\n  A,\n  B,\n  X,\n  Y,\n};\n" in apply_text("a.cc", SOURCE, edits)[0]
+    assert b"int kinds[] = {\n  A,\n  B,\n  X,\n  Y,\n};\n" in apply_text("a.cc", SOURCE, edits)[0]
 
 
 def test_one_bad_edit_leaves_the_bytes(make_edit: MakeEdit) -> None:
@@ -107,16 +104,16 @@ def test_one_bad_edit_leaves_the_bytes(make_edit: MakeEdit) -> None:
 @pytest.mark.parametrize(
     ("line", "text", "reason"),
     [
-        ("void f() {", "void g() {", "brackets of the result"),
-        ("  start();", "if (a b) {}", "does not parse in function `f`"),
-        ("void f() {", "#if 0\n#else\n#endif\nvoid g() { a b }", "does not parse in function `g`"),
-        ("void f() {", "class g(", "brackets of the result"),
-        ("  start();", "/*", "brackets of the result"),
-        ("void f() {", "#if 0", "hides function `f`"),
+        ("};", "void g() {", "brackets of the result"),
+        ("void f() {", "if (a b) {}", "does not parse in function `f`"),
+        ("};", "#if 0\n#else\n#endif\nvoid g() { a b }", "does not parse in function `g`"),
+        ("};", "class g(", "brackets of the result"),
+        ("void f() {", "/*", "brackets of the result"),
+        ("};", "#if 0", "hides function `f`"),
     ],
 )
 def test_result_that_is_worse_cpp(line: str, text: str, reason: str, make_edit: MakeEdit) -> None:
-    edit = make_edit("insert_line_before", line=line, text=text)
+    edit = make_edit("insert_line_after", line=line, text=text)
     result, landings = apply_text("a.cc", SOURCE, [edit])
     assert result == SOURCE
     assert reason in landings[0].reason
