@@ -10,6 +10,8 @@ initdb=${REDSTART_INITDB:-/docker-entrypoint-initdb.d}
 startdb=${REDSTART_STARTDB:-/docker-entrypoint-startdb.d}
 # Belongs to the server's user.
 run=${REDSTART_RUN:-/run/mysqld}
+# Who the server is when the container is started as root.
+user=${REDSTART_USER:-mysql}
 # Names the server's socket to healthcheck.sh; missing while a database is being made.
 ready=$run/.socket
 start_limit_sec=${REDSTART_INIT_TIMEOUT_SEC:-300}
@@ -112,7 +114,8 @@ set_up() {
   fi
   if [ -n "${MYSQL_RANDOM_ROOT_PASSWORD:-}" ] && [ -z "$MYSQL_ROOT_PASSWORD" ]; then
     MYSQL_ROOT_PASSWORD=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
-    note "GENERATED ROOT PASSWORD: $MYSQL_ROOT_PASSWORD"
+    # Alone on standard output, for programs that read it from there.
+    printf 'GENERATED ROOT PASSWORD: %s\n' "$MYSQL_ROOT_PASSWORD"
   fi
   {
     [ -z "$MYSQL_DATABASE" ] || echo "CREATE DATABASE IF NOT EXISTS $(identifier "$MYSQL_DATABASE");"
@@ -167,7 +170,7 @@ run_scripts() {
 
 first_start() {
   check_variables
-  touch "$unfinished" 2>/dev/null || die "$DATADIR cannot be written by user $(id -un) ($(id -u)); its owner is $(stat -c %u "$DATADIR")"
+  touch "$unfinished" 2>/dev/null || die "$DATADIR cannot be written by user $(id -un) ($(id -u)); its owner is $(stat -c %u "$DATADIR"). A container that is started as root gives it to user $user"
   note "making a database in $DATADIR"
   # The server ignores names that begin with a dot.
   "$@" --initialize-insecure || die "the database could not be made (see above)"
@@ -191,30 +194,89 @@ is_question() {
   return 1
 }
 
-# configured NAME HELP: a value that the server has by its files, its options and its defaults.
-configured() { awk -v name="$1 " 'index($0, name) == 1 { sub(/^[^ ]+ +/, ""); print; exit }' <<<"$2"; }
+# configured NAME: a value that the server has by its files, its options and its defaults, as its help says.
+configured() { awk -v name="$1 " 'index($0, name) == 1 { sub(/^[^ ]+ +/, ""); print; exit }' <<<"$help"; }
+
+# settings COMMAND...: where the command's server has its data and what else it writes.
+settings() {
+  local name value
+  # Not in one call: standard output is the answer, and standard error has more than errors.
+  help=$("$@" --verbose --help 2>/dev/null) || {
+    "$@" --verbose --help >/dev/null || true
+    die "the server does not accept its configuration (see above)"
+  }
+  DATADIR=$(configured datadir) SOCKET=$(configured socket)
+  DATADIR=${DATADIR%/}
+  # Written while a first start is under way; a data directory that has it is not complete.
+  unfinished=$DATADIR/.entrypoint-unfinished
+  folders=("$run" "$(dirname "$SOCKET")")
+  value=$(configured secure-file-priv)
+  [ "$value" = NULL ] || folders+=("$value")
+  for name in pid-file general-log-file slow-query-log-file log-error; do folders+=("$(dirname "$(configured "$name")")"); done
+}
+
+make_datadir() { mkdir -p "$(dirname "$DATADIR")" && mkdir -m 700 "$DATADIR"; }
+
+# What is neither empty nor a database is somebody's, and is left as it is.
+check_contents() {
+  if [ -e "$unfinished" ] && [ -n "$(contents)" ]; then
+    die "the first start in $DATADIR did not come to its end. Empty the directory and start again; nothing was changed now"
+  fi
+  [ -d "$DATADIR/mysql" ] || [ -z "$(contents)" ] || die "$DATADIR is not empty and holds no database; nothing was changed"
+}
+
+# hand_over FOLDER: where the server's user cannot write, a new or empty folder becomes its own.
+hand_over() {
+  [ -d "$1" ] || mkdir -p "$1" || die "the directory $1 cannot be made"
+  if "${as_user[@]}" test -w "$1"; then return; fi
+  if [ -n "$(find "$1/" -mindepth 1 -maxdepth 1 | head -n 1)" ]; then
+    note "user $user cannot write in $1, which is not empty; it is left as it is"
+  else
+    chown "$user:" "$1" || die "root cannot give $1 to user $user"
+  fi
+}
+
+# As root only what has to be done by root: files of passwords are read, and what the server writes becomes its
+# user's. All else is the same script, by that user.
+leave_root() {
+  local home folder as_user=(setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups)
+  home=$(getent passwd "$user" | cut -d: -f6)
+  as_user+=(env HOME="${home:-/}")
+  "${as_user[@]}" true || die "root cannot become user $user"
+  if ! is_question "$@"; then
+    settings "${as_user[@]}" "$@" "${datadir[@]}"
+    if [ -d "$DATADIR" ]; then check_contents; else make_datadir || die "the directory $DATADIR cannot be made"; fi
+    read_variables
+    # A start does not look at every file. Where others have put files there are some of theirs at the top.
+    if [ -n "$(find "$DATADIR/" -maxdepth 1 ! -name lost+found ! -user "$user" | head -n 1)" ]; then
+      note "giving $DATADIR to user $user"
+      find "$DATADIR/" -path "$DATADIR/lost+found" -prune -o ! -user "$user" -exec chown --no-dereference "$user:" {} + ||
+        die "root cannot give $DATADIR to user $user"
+    fi
+    # A name that is not a path is one in the data directory, or no file.
+    for folder in "${folders[@]}"; do [ "${folder#/}" = "$folder" ] || hand_over "$folder"; done
+  fi
+  trap - EXIT
+  exec "${as_user[@]}" "$0" "$@"
+}
 
 main() {
-  local help
+  local help folders datadir=()
   if [ $# -eq 0 ] || [ "${1#-}" != "$1" ]; then set -- mysqld "$@"; fi
+  [ -z "${REDSTART_DATADIR:-}" ] || datadir=(--datadir="$REDSTART_DATADIR")
+  if [ "$1" = mysqld ] && [ "$(id -u)" = 0 ]; then leave_root "$@"; fi
   if [ "$1" != mysqld ] || is_question "$@"; then
     trap - EXIT
     exec "$@"
   fi
-  [ -z "${REDSTART_DATADIR:-}" ] || set -- "$@" --datadir="$REDSTART_DATADIR"
-  help=$("$@" --verbose --help 2>/dev/null) || die "the server does not say what its configuration is"
-  DATADIR=$(configured datadir "$help") SOCKET=$(configured socket "$help")
-  DATADIR=${DATADIR%/}
-  # Written while a first start is under way; a data directory that has it is not complete.
-  unfinished=$DATADIR/.entrypoint-unfinished
+  set -- "$@" "${datadir[@]}"
+  settings "$@"
   # A folder below a volume, which may hold lost+found.
-  [ -d "$DATADIR" ] || mkdir -m 700 "$DATADIR" 2>/dev/null ||
+  [ -d "$DATADIR" ] || make_datadir 2>/dev/null ||
     die "there is no directory $DATADIR, and user $(id -un) ($(id -u)) cannot make it"
   [ -w "$run" ] || die "$run cannot be written by user $(id -un) ($(id -u)); the server's socket is to be there"
   rm -f "$ready"
-  if [ -e "$unfinished" ] && [ -n "$(contents)" ]; then
-    die "the first start in $DATADIR did not come to its end. Empty the directory and start again; nothing was changed now"
-  fi
+  check_contents
   read_variables
   if [ -d "$DATADIR/mysql" ]; then
     [ -w "$DATADIR/mysql.ibd" ] || die "$DATADIR belongs to user $(stat -c %u "$DATADIR"), this is user $(id -u); nothing was changed"
@@ -225,8 +287,6 @@ main() {
       stop_local
     fi
   else
-    [ -z "$(contents)" ] ||
-      die "$DATADIR is not empty and holds no database; nothing was changed"
     "$@" --validate-config || die "the server does not accept its configuration (see above)"
     first_start "$@"
   fi

@@ -90,6 +90,7 @@ ask --version | grep -q Ver || die "no version"
 ask --verbose --help | grep -q "^datadir.*/" || die "no help"
 ask --validate-config >"$log" 2>&1 || die "the configuration cannot be validated"
 "${environment[@]}" "$docker/entrypoint.sh" --version | grep -q Ver || die "an option alone is not mysqld's"
+"${environment[@]}" "$docker/entrypoint.sh" --print-defaults | grep -q 'mysqld would have been started with the following arguments' || die "no defaults"
 [ "$("${environment[@]}" "$docker/entrypoint.sh" echo other program)" = 'other program' ] || die "another program does not run"
 [ -z "$(ls -A "$work/data")" ] || die "a question wrote into the data directory"
 
@@ -175,6 +176,10 @@ fresh
 options+=(--no-such-option)
 refuses 'does not accept its configuration' MYSQL_ROOT_PASSWORD=x
 unset 'options[-1]'
+options+=(--max-allowed-packet=false)
+refuses 'does not accept its configuration' MYSQL_ROOT_PASSWORD=x
+grep -q "Error while setting value 'false' to 'max_allowed_packet'" "$log" || die "not said: which value is wrong"
+unset 'options[-1]'
 [ -z "$(ls -A "$work/data")" ] || die "a wrong option wrote into the data directory"
 (ulimit -f 8192 && refuses 'could not be made' MYSQL_ROOT_PASSWORD=x)
 refuses 'did not come to its end' MYSQL_ROOT_PASSWORD=x
@@ -194,9 +199,14 @@ rm "$work/init/1.sh"
 say "random, one-time and empty passwords; time zones"
 fresh
 echo 'echo "$MYSQL_ROOT_PASSWORD" >"$WORK/random"' >"$work/init/1.sh"
-start $no_zones MYSQL_RANDOM_ROOT_PASSWORD=1 MYSQL_ONETIME_PASSWORD=1
+(exec "${environment[@]}" $no_zones MYSQL_RANDOM_ROOT_PASSWORD=1 MYSQL_ONETIME_PASSWORD=1 \
+  "$docker/entrypoint.sh" mysqld "${options[@]}") >"$work/output" 2>"$log" &
+server=$!
+wait_until_healthy
 rm "$work/init/1.sh"
-password=$(sed -n 's/.*GENERATED ROOT PASSWORD: //p' "$log")
+# The fourth word of its line on standard output.
+password=$(awk '/^GENERATED ROOT PASSWORD: / { print $4 }' "$work/output")
+[ -n "$password" ] || die "the generated password is not on standard output"
 if sql root '' 'SELECT 1' 2>/dev/null; then die "root has no password"; fi
 { sql root "$password" 'SELECT 1' 2>&1 || true; } | grep -q 'connect-expired-password' || die "the one-time password need not be changed"
 [ "$(MYSQL_PWD=$password mysql --no-defaults --socket="$socket" --user=root --connect-expired-password --batch --skip-column-names --execute "ALTER USER USER() IDENTIFIED BY 'new'; SELECT 1")" = 1 ] || die "the generated password does not work"
@@ -209,5 +219,36 @@ start MYSQL_ALLOW_EMPTY_PASSWORD=1
 [ "$(sql root '' 'SELECT @@log_bin, @@global.gtid_executed')" = '1	' ] || die "the first start wrote into the binary log: $(sql root '' 'SELECT @@log_bin, @@global.gtid_executed')"
 [ "$(sql root '' 'SELECT 1')" = 1 ] || die "the empty password does not work"
 [ ! -d /usr/share/zoneinfo ] || [ "$(sql root '' "SELECT CONVERT_TZ('2026-01-01', 'UTC', 'Europe/Berlin')")" = '2026-01-01 01:00:00' ] || die "there are no time zones"
+stop
+# What the tests of docker-library/official-images do with MySQL's image over the network, done here by TCP.
+say "as the tests of official images: names with blanks, TCP, a data directory in a new folder, a binary log"
+rm -rf "$work/data" "$work"/run/*
+for port in $(shuf --input-range=20000-30000 --head-count=20); do
+  (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+done
+options=("${options[@]/--skip-networking/--bind-address=127.0.0.1}")
+options+=(--port="$port" --skip-name-resolve --loose-mysqlx=OFF --datadir="$work/data/in/dir" --log-bin=foo-1)
+environment+=(REDSTART_DATADIR=)
+name=0123456789012345 database='a database with blanks'
+# by_tcp USER PASSWORD STATEMENT
+by_tcp() {
+  MYSQL_PWD=$2 mysql --no-defaults --host=127.0.0.1 --port="$port" --user="$1" --silent "$database" <<<"$3"
+}
+variables=(MYSQL_ROOT_PASSWORD='a password of root' MYSQL_USER="$name" MYSQL_PASSWORD='a password' MYSQL_DATABASE="$database")
+echo "CREATE TABLE init (c VARCHAR(255)); INSERT INTO init VALUES ('goodbye!');" >"$work/init/test.sql"
+start $no_zones "${variables[@]}" MYSQL_ONETIME_PASSWORD=1
+rm "$work/init/test.sql"
+by_tcp $name 'a password' 'CREATE TABLE test (a INT, b INT, c VARCHAR(255))'
+by_tcp $name 'a password' 'INSERT INTO test VALUES (1, 2, "hello"), (2, 3, "goodbye!"); DELETE FROM test WHERE a = 1'
+[ "$(by_tcp $name 'a password' 'SELECT COUNT(*), MAX(c) FROM test')" = '1	goodbye!' ] || die "the user's rows are not there"
+[ "$(by_tcp $name 'a password' 'SELECT COUNT(*), MAX(c) FROM init')" = '1	goodbye!' ] || die "the script's rows are not there"
+[ "$(by_tcp $name 'a password' 'SELECT @@datadir, @@log_bin_basename')" = "$work/data/in/dir/	$work/data/in/dir/foo-1" ] || die "the options were not taken"
+[ "$(by_tcp $name 'a password' "SELECT CONVERT_TZ('2018-01-01 00:00:00', 'US/Eastern', 'US/Central')")" = NULL ] || die "there are time zones"
+{ by_tcp root 'a password of root' 'SELECT 1' 2>&1 || true; } | grep -q 'connect-expired-password' || die "root's password need not be changed"
+stop
+rm -rf "$work/data"
+start $no_zones "${variables[@]}" MYSQL_ROOT_HOST=host-1
+{ by_tcp root 'a password of root' 'SELECT 1' 2>&1 || true; } | grep -q '^ERROR 1045' || die "root may log in from another host"
+[ "$(sql root 'a password of root' 'SELECT 1')" = 1 ] || die "root cannot log in from localhost"
 stop
 say "passed"

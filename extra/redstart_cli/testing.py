@@ -262,15 +262,22 @@ class Tester:
         return self._pytest(f"{_DROPIN_FOLDER}/test_replication.py", self._dropin_environment() | environment)
 
     def image(self) -> Level:
-        """The entry point and the health check of the image, with the built server."""
+        """The entry point and the health check of the image, with the built server; as root also a start as root."""
         self._build([*SERVER_TARGETS, "mysql", "mysqladmin", "mysql_tzinfo_to_sql"])
+        level = self._entry_point("entry point", "extra/entrypoint_test.sh")
+        if os.geteuid() == 0:
+            level.add(self._entry_point("entry point as root", "extra/entrypoint_root_test.sh"))
+        else:
+            level.skips.append(Skip("entry point as root", "needs root"))
+        return level
+
+    def _entry_point(self, name: str, script: str) -> Level:
         # The path of a socket must be short.
         work = Path(tempfile.mkdtemp(prefix="redstart-image."))
         programs = self._layout.binary(self._preset, "mysqld").parent
         environment = {**os.environ, "PATH": f"{programs}:{os.environ.get('PATH', '')}"}
         try:
-            script = self._layout.repo / "extra/entrypoint_test.sh"
-            return self._program("entry point", [script, self._layout.repo / "Docker", work], environment)
+            return self._program(name, [self._layout.repo / script, self._layout.repo / "Docker", work], environment)
         finally:
             rmtree(work)
 

@@ -512,6 +512,19 @@ def test_torture(
     assert level.counts() == f"{counts}, 0 skipped"
 
 
+@pytest.mark.parametrize(("uid", "counts"), [(0, "2 passed, 0 failed, 0 skipped"), (1000, "1 passed, 0 failed, 1 skipped")])
+def test_image_as_root_and_as_another_user(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, uid: int, counts: str
+) -> None:
+    monkeypatch.setattr(testing.Tester, "_build", lambda self, targets: None)
+    monkeypatch.setattr(testing.os, "geteuid", lambda: uid)
+    (layout.repo / "extra").mkdir()
+    for script in ("entrypoint_test.sh", "entrypoint_root_test.sh"):
+        write_program(layout.repo / "extra" / script, '#!/bin/bash\n[ "$#" = 2 ] && [ -d "$2" ]\n')
+    level = testing.Tester(layout, None, None, []).image()
+    assert level.counts() == counts
+
+
 def test_torture_without_devices(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing.Tester, "_build", lambda self, targets: None)
     monkeypatch.setattr(stack, "missing_programs", list)
