@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from . import golden, model, moved, sizes, texts
+from . import golden, model, moved, schema, sizes, texts
 from .copied import RUN_LINES, find_copies
 from .errors import OverlayError
 from .plan import survey, upstream_version
@@ -111,6 +111,12 @@ def sizes_command(repo: Path, upstream: Path, write: bool) -> None:
         click.echo(problem)
     if problems:
         sys.exit(1)
+
+
+@main.command(name="schema")
+def schema_command() -> None:
+    """Print the JSON schema of edit files, which cmake/overlay/edit.schema.json holds."""
+    click.echo(schema.text(), nl=False)
 
 
 @main.command(name="copied")

@@ -9,15 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from . import yamlfile
+from . import schema, yamlfile
 from .errors import OverlayError, OverlayErrors
 from .ops import OPERATIONS
-from .ops.base import LINE
 
 EDIT_SUFFIX = ".edit.yaml"
 _CONFIG = "cmake/overlay.yaml"
 _SERIES = "cmake/series.yaml"
-_CONSTRAINT = re.compile(r"\A(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)\Z")
 
 _GLOBS = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _CONFIG_SCHEMA = {
@@ -50,20 +48,6 @@ _COMMIT_SCHEMA = {
         "edits": _GLOBS | {"minItems": 1},
     },
 }
-_EDIT_PROPERTIES: dict[str, Any] = {
-    "id": {"type": "string", "pattern": r"\A[a-z0-9]+(-[a-z0-9]+)*\Z"},
-    "feature": {"type": "string"},
-    "why": {"type": "string", "minLength": 20},
-    "op": {"enum": sorted(OPERATIONS)},
-    "count": {"type": "integer", "minimum": 1},
-    "versions": {
-        "type": "array",
-        "minItems": 1,
-        "items": {"type": "string", "pattern": _CONSTRAINT.pattern},
-    },
-}
-_ELSEWHERE = {"elsewhere": {"type": "array", "minItems": 1}}
-
 
 @dataclass(frozen=True)
 class CommitSpec:
@@ -202,60 +186,25 @@ def load(repo: Path) -> Overlay:
 
 def parse_edits(document: yamlfile.Document, path: str, features: list[Feature]) -> list[Edit]:
     """Edits of one document for the upstream file `path`; raises OverlayError."""
-    value: Any = document.value
-    base: yamlfile.Where = ()
-    if isinstance(value, dict):
-        document.validate(
-            {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["edits"],
-                "properties": {"edits": {}},
-            }
-        )
-        value, base = value["edits"], ("edits",)
-    if not isinstance(value, list) or not value:
-        raise document.error(base, "not a list of edits")
+    if not isinstance(document.value, list) or not document.value:
+        raise document.error((), "not a list of edits")
     orders = {feature.name: feature.order for feature in features}
     edits = []
-    for index, item in enumerate(value):
-        where = (*base, index)
-        operation = OPERATIONS.get(str(item.get("op"))) if isinstance(item, dict) else None
-        own = operation.properties if operation else {}
-        required = ["id", "feature", "why", "op", *(operation.required if operation else ())]
-        document.validate(
-            {
-                "type": "object",
-                "additionalProperties": False if operation else {},
-                "required": required,
-                "properties": _EDIT_PROPERTIES | own | _ELSEWHERE,
-            },
-            where,
-        )
-        for number in range(len(item.get("elsewhere", []))):
-            document.validate(
-                {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["versions"],
-                    "minProperties": 2,
-                    "properties": {"versions": _EDIT_PROPERTIES["versions"], "file": LINE} | own,
-                },
-                (*where, "elsewhere", number),
-            )
+    for index, item in enumerate(document.value):
+        document.validate(schema.EDIT, (index,))
         if item["feature"] not in orders:
-            raise document.error((*where, "feature"), f"`{item['feature']}` is not in {_SERIES}")
+            raise document.error((index, "feature"), f"`{item['feature']}` is not in {_SERIES}")
         edits.append(
             Edit(
                 id=item["id"],
                 feature=item["feature"],
                 why=item["why"],
                 op=item["op"],
-                inputs={key: item[key] for key in own if key in item},
+                inputs={key: item[key] for key in OPERATIONS[item["op"]].properties if key in item},
                 count=item.get("count", 1),
                 versions=item.get("versions", []),
                 path=path,
-                place=f"{document.name}:{document.lines[where]}",
+                place=f"{document.name}:{document.lines[(index,)]}",
                 order=(orders[item["feature"]], index),
                 elsewhere=item.get("elsewhere", []),
             )
@@ -333,7 +282,7 @@ def _walk(repo: Path, root: str, exclude: Globs) -> list[str]:
 
 
 def _holds(constraint: str, version: str) -> bool:
-    match = _CONSTRAINT.match(constraint)
+    match = re.match(schema.CONSTRAINT, constraint)
     assert match is not None  # the schema saw to it
     left, right = _numbers(version), _numbers(match[2])
     return {

@@ -34,13 +34,12 @@ class Document:
         value = self.value
         for key in where:
             value = value[key]
-        if isinstance(value, dict) and schema.get("additionalProperties") is False:
-            for key in value:
-                if key not in schema["properties"]:
-                    raise self.error((*where, key), f"unknown key `{key}`")
-        error = jsonschema.exceptions.best_match(
-            jsonschema.Draft202012Validator(schema).iter_errors(value)
-        )
+        errors = list(jsonschema.Draft202012Validator(schema).iter_errors(value))
+        for error in errors:
+            if error.validator == "additionalProperties" and error.validator_value is False:
+                key = next(key for key in error.instance if key not in error.schema["properties"])
+                raise self.error((*where, *error.absolute_path, key), f"unknown key `{key}`")
+        error = jsonschema.exceptions.best_match(errors)
         if error is not None:
             inside = tuple(error.absolute_path)
             name = f"`{'.'.join(map(str, inside))}`: " if inside else ""

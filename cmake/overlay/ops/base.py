@@ -58,7 +58,8 @@ class Operation:
 
 OPERATIONS: dict[str, Operation] = {}
 
-LINE = {"type": "string", "minLength": 1, "pattern": r"\A[^\r\n]+\Z"}
+END = r"$(?!\n)"  # the end of a pattern, in Python as in JavaScript
+LINE = {"type": "string", "minLength": 1, "pattern": rf"^[^\r\n]+{END}"}
 FLAG = {"type": "boolean"}
 TEXT = {"type": "string", "pattern": r"\S"}
 FUNCTION = {

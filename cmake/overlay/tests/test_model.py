@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from jsonschema import Draft7Validator
 
+from overlay import schema
 from overlay.errors import OverlayError
-from overlay.model import glob_pattern, load
-from overlay_support import FEATURES, edit_item, write_yaml
+from overlay.model import EDIT_SUFFIX, glob_pattern, load, our_files
+from overlay_support import ENGINE, FEATURES, REPOSITORY, edit_item, write_yaml
 
 GOOD = """\
 - id: a-note
@@ -51,7 +55,10 @@ def test_loads(repo: Path) -> None:
         (GOOD.replace("callee: work", "callee: 'a\n\n    b'"), r":6: `callee`: .* does not match"),
         (GOOD + GOOD, r":8: id `a-note` is taken at sql/a\.cc\.edit\.yaml:1"),
         (GOOD.replace("a-note", "b-note"), r"id `b-note` is taken"),
-        ("edits:\n" + GOOD + "more: 1\n", r":9: unknown key `more`"),
+        ("edits:\n" + GOOD, r":1: not a list of edits"),
+        (GOOD + "  elsewhere: [{versions: ['>=26']}]\n", r":8: `elsewhere.0`: .* enough properties"),
+        (GOOD + "  elsewhere:\n  - versions: ['>=26']\n    header: a.h\n", r":10: unknown key `header`"),
+        (GOOD.replace("id: a-note", 'id: "a-note\\n"'), r":1: `id`: .* does not match"),
         ("", r":1: not a list of edits"),
         ("edits: []\n", r":1: not a list of edits"),
         ("- 1\n", r":1: 1 is not of type 'object'"),
@@ -68,9 +75,18 @@ def test_bad_edit_file(repo: Path, text: str, error: str) -> None:
     assert re.search(error, str(raised.value)), str(raised.value)
 
 
-def test_mapping_with_edits(repo: Path) -> None:
-    (repo / "sql/a.cc.edit.yaml").write_text("edits:\n" + GOOD)
-    assert [edit.id for edit in load(repo).edits] == ["a-note", "b-note"]
+def test_schema_for_editors_is_that_of_the_parser() -> None:
+    assert (ENGINE / "edit.schema.json").read_text() == schema.text(), "see `python -m overlay schema`"
+    assert "\\\\A" not in schema.text() and "\\\\Z" not in schema.text(), "JavaScript knows neither"
+    Draft7Validator.check_schema(json.loads(schema.text()))
+
+
+def test_edit_files_are_valid_by_the_schema_for_editors() -> None:
+    validator = Draft7Validator(json.loads((ENGINE / "edit.schema.json").read_text()))
+    files = [path for path in our_files(REPOSITORY) if path.endswith(EDIT_SUFFIX)]
+    assert files
+    for path in files:
+        validator.validate(yaml.safe_load((REPOSITORY / path).read_text()))
 
 
 def test_all_bad_files_are_named_at_once(repo: Path) -> None:
