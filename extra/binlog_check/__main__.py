@@ -22,6 +22,7 @@ from pathlib import Path
 
 from binlog_check import failing, restarts
 from binlog_check.cases import (
+    CUT,
     DAMAGED,
     NOTED,
     STALE,
@@ -129,6 +130,13 @@ class Report:
     skipping: int = 0
     could_skip: int = 0
     transactions_skipped: int = 0
+    # The last transactions are to be torn; at how many of how many places they were; how often transactions were moved over,
+    # and how often that, or all before a checkpoint, was not read.
+    every_byte: int = 0
+    cuts: int = 0
+    could_cut: int = 0
+    cuts_skipping: int = 0
+    cuts_jumping: int = 0
     # Starts that took the GTIDs from the note, of those that had to; of those that must not.
     noted: int = 0
     could_note: int = 0
@@ -152,9 +160,13 @@ class Report:
             found.append(f"{self.differences} cases differ")
         found += [f"the canary {name} was not found" for name, number in self.canaries.items() if number is None]
         # Those with GTIDs in the note move over whole files instead.
-        other = sum(number for kind, number in self.cases.items() if kind not in (NOTED, STALE))
-        if self.skipping * 2 < self.could_skip or self.skipping * (6 if other >= MANY_CASES else other) < other:
-            found.append(f"transactions were moved over in {self.skipping} of {other} cases only")
+        # The places at which one file is torn are many, and say as much of it as one.
+        other = sum(number for kind, number in self.cases.items() if kind not in (NOTED, STALE, CUT))
+        skipping = self.skipping - self.cuts_skipping
+        if self.skipping * 2 < self.could_skip or skipping * (6 if other >= MANY_CASES else other) < other:
+            found.append(f"transactions were moved over in {skipping} of {other} cases only")
+        if self.every_byte and self.cuts_jumping == 0:
+            found.append(f"the last transactions were torn at {self.cuts} of {self.could_cut} places, and nothing was left out")
         if self.errors:
             found.append(f"{self.errors} binary logs could not be made or gone through")
         if self.noted < self.could_note or self.noted == 0:
@@ -254,7 +266,7 @@ class Check:
 
     def __init__(self, runner: Runner, arguments: argparse.Namespace) -> None:
         self.runner, self.arguments = runner, arguments
-        self.report = Report(arguments.seed)
+        self.report = Report(arguments.seed, every_byte=arguments.every_byte)
         self.lock = threading.Lock()
         self.other_gtids: bytes | None = None
         self.end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
@@ -309,11 +321,15 @@ class Check:
         if gtids is not None and image.has_checksums:
             for number in range(1, STALE_AN_IMAGE):
                 yield stale(r, content, gtids, turn * STALE_AN_IMAGE + number)
-        if self.arguments.every_byte:
-            for length in cut_points(content, self.arguments.every_byte):
-                yield torn(r, content, length)
         for _ in range(CASES_AN_IMAGE - 3):
             yield random_case(r, content)
+        if self.arguments.every_byte:
+            cuts = cut_points(content, self.arguments.every_byte)
+            with self.lock:
+                self.report.could_cut += len(cuts)
+            # When time ends some from everywhere have been gone through.
+            for length in r.sample(cuts, len(cuts)):
+                yield replace(torn(r, content, length), kind=CUT)
 
     def one_image(self, seed: int) -> None:
         """All cases of an image; an error is a failure of this one."""
@@ -354,6 +370,9 @@ class Check:
                 with self.lock:
                     report = self.report
                     report.cases[case.kind] += 1
+                    report.cuts += case.kind == CUT
+                    report.cuts_skipping += case.kind == CUT and found.n_skipped > 0
+                    report.cuts_jumping += case.kind == CUT and found.n_skipped + found.n_at_checkpoint > 0
                     report.with_stock += with_stock
                     report.could_skip += could
                     if case.gtids is None:
@@ -471,7 +490,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed; one an image")
     parser.add_argument("--images", type=int, default=40, help="how many data directories")
     parser.add_argument("--seconds", type=float, default=0, help="begin no case after this time; 0 = no limit")
-    parser.add_argument("--every-byte", type=int, default=0, metavar="N", help="tear the last N transactions at each byte")
+    parser.add_argument("--every-byte", type=int, default=0, metavar="N",
+                        help="tear the last N transactions at each byte, in long events where it may matter")  # fmt: skip
     parser.add_argument("--restarts", type=int, default=RESTARTS, metavar="N", help="start one directory N times")
     parser.add_argument("--jobs", type=int, default=3, help="images at a time")
     parser.add_argument("--json", type=Path, help="where to write the report")
@@ -513,8 +533,9 @@ def main() -> int:
         shutil.rmtree(work, ignore_errors=True)
     print(f"{sum(report.cases.values())} cases of {report.images} binary logs: {dict(report.cases)}; {report.with_stock} shown to "
           f"stock, {report.refused} refused; {report.transactions_skipped} transactions moved over in {report.skipping} cases of "
-          f"{report.could_skip} where it was possible; GTIDs from the note in {report.noted} cases of {report.could_note}, wrongly "
-          f"in {report.wrongly_noted}; checkpoints in {report.checkpoints} of "
+          f"{report.could_skip} where it was possible; last transactions torn at {report.cuts} of {report.could_cut} places, "
+          f"something left out in {report.cuts_jumping} of them; GTIDs from the note in {report.noted} cases of "
+          f"{report.could_note}, wrongly in {report.wrongly_noted}; checkpoints in {report.checkpoints} of "
           f"{report.could_checkpoint}; {report.replicas} replicas; {report.differences} differ; seeds from {report.seed}; "
           f"{time.monotonic() - begin:.0f} s")  # fmt: skip
     print(report.restarts)

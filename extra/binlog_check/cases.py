@@ -17,6 +17,7 @@ from binlog_check.logfile import (
     MIN_SKIP_BYTES,
     NOTE_BYTES,
     Checkpoint,
+    Event,
     Transaction,
     events,
     lengthened,
@@ -28,10 +29,15 @@ from binlog_check.logfile import (
 
 TORN, DAMAGED = "torn", "damaged"
 KINDS = ("whole", TORN, DAMAGED, "hole")
+# Torn at one of the cut_points().
+CUT = "cut"
 # After a shutdown that has noted the GTIDs: the note fits, or is about something else.
 NOTED, STALE = "noted", "stale"
 # Bytes that a power cut may leave unwritten.
 _HOLE_BYTES = (512, 4096, 65536)
+# An event of so many bytes is torn at each, a longer one at so many at its beginning and its end, and where a read may end:
+# the reader fills its buffer of twice that up to such a place, wherever it has begun.
+_SHORT_BYTES, _EDGE_BYTES, _READ_BYTES = 256, 64, 4096
 
 
 @dataclass(frozen=True)
@@ -115,10 +121,23 @@ def hole(r: random.Random, content: bytes) -> Case:
     return Case("hole", f"{size} bytes at {at} of {len(content)} not written, {at} synced", changed, at)
 
 
-def cut_points(content: bytes, n_transactions: int) -> range:
-    """Every length that tears one of the last transactions."""
+def cut_points(content: bytes, n_transactions: int) -> list[int]:
+    """The lengths at which the last transactions, and what follows them, are torn: each that may make a difference."""
     found = transactions(content)[-n_transactions:]
-    return range(found[0].begin, len(content)) if found else range(0)
+    if not found:
+        return []
+    last = [event for event in events(content) if event.begin >= found[0].begin]
+    return sorted({at for event in last for at in _cut_points(event) if at < len(content)})
+
+
+def _cut_points(event: Event) -> Iterator[int]:
+    if event.end - event.begin <= _SHORT_BYTES:
+        yield from range(event.begin, event.end)
+        return
+    yield from range(event.begin, event.begin + _EDGE_BYTES)
+    for border in range(event.begin // _READ_BYTES * _READ_BYTES, event.end + 1, _READ_BYTES):
+        yield from (at for at in (border - 1, border, border + 1) if event.begin <= at < event.end)
+    yield from range(event.end - _EDGE_BYTES, event.end)
 
 
 def random_case(r: random.Random, content: bytes, kind: str | None = None) -> Case:

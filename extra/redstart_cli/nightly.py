@@ -18,7 +18,11 @@ from redstart_cli.result import Level, Skip
 DIFFERENTIAL_STATES = 500
 DIFFERENTIAL_SEC = 3600
 TORTURE_MINUTES = 30
-BINLOG_IMAGES = 20
+BINLOG_IMAGES = 60
+BINLOG_SEC = 900
+# Their last transactions are torn at some hundred places each.
+TORN_IMAGES = 6
+TORN_SEC = 3600
 FUZZ_RUNS = 5_000_000
 # The last line of `./redstart test`.
 _CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
@@ -42,6 +46,8 @@ def parts(seed: int) -> list[Part]:
     """In the order of their runs, the short ones first; `seed` is another each day."""
     kinds = "kill,power,fault,sites"
     long = ("--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC))
+    binlog = ("binlog", "--", "--seed", f"{seed}000")
+    torn = ("--images", str(TORN_IMAGES), "--every-byte", "1", "--seconds", str(TORN_SEC))
     # Each in a file of its own, whose device changes in some states.
     file_system = ("ext4", "xfs", "btrfs", "overlay")[seed % 4]
     return [
@@ -57,7 +63,8 @@ def parts(seed: int) -> list[Part]:
         Part("unit-asan", ("unit", "--preset", "asan")),
         Part("mtr-asan", ("mtr", "--preset", "asan")),
         Part("differential", ("differential", "--", "--seed", f"{seed}000", *long, "--filesystem", file_system)),
-        Part("binlog", ("binlog", "--", "--seed", f"{seed}000", "--images", str(BINLOG_IMAGES), "--every-byte", "1")),
+        Part("binlog", (*binlog, "--images", str(BINLOG_IMAGES), "--seconds", str(BINLOG_SEC))),
+        Part("binlog-torn", (*binlog, *torn)),
         Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds)),
     ]
 

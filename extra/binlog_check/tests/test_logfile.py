@@ -175,6 +175,29 @@ def test_cases_change_what_they_say() -> None:
     assert kinds == set(cases.KINDS)
 
 
+def test_last_transactions_are_torn_where_it_may_matter() -> None:
+    content = log(2 * MIN_SKIP_BYTES, 100, 2 * MIN_SKIP_BYTES, 100)
+    *_, small, large, last = transactions(content)
+    assert cases.cut_points(content, 1) == list(range(last.begin, len(content)))
+    assert cases.cut_points(content, 2) == [at for at in cases.cut_points(content, 3) if at >= large.begin]
+    found = set(cases.cut_points(content, 3))
+    assert min(found) == small.begin and max(found) == len(content) - 1
+    rows = large.events[2]
+    assert found.issuperset(at for at in range(small.begin, len(content)) if not rows.begin + 64 <= at < rows.end - 64)
+    inner = sorted(at for at in found if rows.begin + 64 <= at < rows.end - 64)
+    assert inner == sorted(at + by for at in range(4096, len(content), 4096) for by in (-1, 0, 1)
+                           if rows.begin + 64 <= at + by < rows.end - 64)  # fmt: skip
+    assert {at for at in inner if at % 8192 == 0} == {at for at in range(rows.begin + 64, rows.end - 64) if at % 8192 == 0}
+    # A file of any size is gone through in a time that can be waited for.
+    assert len(cases.cut_points(log(100, 1 << 22), 1)) < 300 + 3 * (1 << 22) / 4096
+    assert cases.cut_points(log(), 1) == [] and cases.cut_points(b"encrypted", 1) == []
+    # A row event that is short is torn at each byte.
+    longest = log(256 - 23)
+    assert cases.cut_points(longest, 1) == list(range(transactions(longest)[0].begin, len(longest)))
+    longer = log(256 - 22)
+    assert len(cases.cut_points(longer, 1)) == len(longer) - transactions(longer)[0].begin - (257 - 128)
+
+
 def test_canaries_have_cases() -> None:
     content = log(2 * MIN_SKIP_BYTES, 100, 2 * MIN_SKIP_BYTES)
     case = next(cases.lying_note(random.Random(2), content))

@@ -27,6 +27,8 @@ def report(**changes: object) -> Report:
 def test_a_good_run() -> None:
     assert report().problems() == []
     assert report(skipping=1, could_skip=2).problems() == []
+    # The last transaction of a file may be the only one that could be moved over.
+    assert report(cases=report().cases | Counter(cut=200), every_byte=1, cuts=200, could_cut=300, cuts_jumping=9).problems() == []
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,10 @@ def test_a_good_run() -> None:
             {"cases": Counter(whole=78, torn=1, damaged=1, stale=1), "skipping": 13, "could_skip": 20},
             "moved over in 13 of 80 cases only",
         ),
+        ({"cases": Counter(whole=12, torn=2, damaged=2, noted=2, stale=2, cut=99), "skipping": 12, "could_skip": 20,
+          "cuts_skipping": 12, "cuts": 99, "could_cut": 99}, "moved over in 0 of 16 cases only"),
+        ({"every_byte": 1, "could_cut": 9}, "torn at 0 of 9 places, and nothing"),
+        ({"every_byte": 1, "cuts": 7, "could_cut": 9}, "torn at 7 of 9 places, and nothing"),
         ({"errors": 1}, "1 binary logs could not be made"),
         ({"refused": 6}, "in 6 of 20 cases the server did not start"),
         ({"noted": 1}, "taken from the note in 1 of 2 cases only"),
@@ -66,7 +72,7 @@ def test_an_error_in_one_image_is_a_failure_of_it(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError(f"{name}: no server")
 
     monkeypatch.setattr(Check, "image", fail)
-    check = Check(None, argparse.Namespace(seed=1, seconds=0))  # type: ignore[arg-type]
+    check = Check(None, argparse.Namespace(seed=1, seconds=0, every_byte=0))  # type: ignore[arg-type]
     check.one_image(1)
     check.one_image(2)
     assert check.report.errors == 2

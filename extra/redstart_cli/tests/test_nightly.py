@@ -95,6 +95,13 @@ def test_parts_are_what_ci_leaves_out() -> None:
             assert (level, "--preset", preset) in [part.arguments for part in parts]
 
 
+def test_what_goes_on_as_long_as_there_are_cases_ends() -> None:
+    parts = {part.name: part.arguments for part in nightly.parts(1) if part.arguments[0] in ("differential", "binlog")}
+    assert set(parts) == {"differential", "binlog", "binlog-torn"}
+    assert all(0 < int(arguments[arguments.index("--seconds") + 1]) <= 3600 for arguments in parts.values())
+    assert "--every-byte" in parts["binlog-torn"] and "--every-byte" not in parts["binlog"]
+
+
 def test_chosen_parts() -> None:
     parts = nightly.parts(1)
     assert nightly.chosen(parts, []) == parts
