@@ -41,10 +41,11 @@ from binlog_check.cases import (
     with_checkpoint,
     wrong_length,
 )  # fmt: skip
-from binlog_check.images import Image, last_log, make, make_older, make_source, make_uncommitted
+from binlog_check.images import LARGE_ROWS, Image, last_log, make, make_older, make_source, make_uncommitted
 from binlog_check.logfile import (
     Checkpoint,
     encoded_set,
+    lengthened,
     note_path,
     read_checkpoint,
     read_gtids,
@@ -81,10 +82,14 @@ CANARIES = {
     "old_set": "a note with the set from before stock has written",
     "lying_checkpoint": "a checkpoint behind a transaction that is not committed in InnoDB",
     "older_files": "a checkpoint that has no LSN, and files of InnoDB from before",
+    "hidden_end": "a GTID event that hides the end of a large prepared transaction",
 }
+# Those with transactions that are not committed in InnoDB.
+_UNCOMMITTED = ("lying_checkpoint", "older_files", "hidden_end")
 _QUERIES = [
     "SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "XA RECOVER CONVERT XID", "SHOW BINARY LOGS",
     "SHOW BINARY LOG STATUS", "CHECKSUM TABLE d.t, d.m", "SELECT COUNT(*) FROM information_schema.tables",
+    "SELECT COUNT(*) FROM d.t",
 ]  # fmt: skip
 _SKIPPED = (
     "SELECT variable_value FROM performance_schema.global_status"
@@ -96,8 +101,10 @@ _NOTE = re.compile(r"MY-010229|MY-010226|MY-010228|truncat|XA crash recovery|pre
 _AT_CHECKPOINT = "bytes before the last checkpoint"
 # What is said by the first one if InnoDB has not reached the checkpoint.
 _OLDER = "when the last binary log was written: it seems that its files were put back"
-# The facts that the canary of a checkpoint may not and must change: the GTIDs, and the rows.
-_GTIDS, _ROWS = 0, 5
+# The facts that the canary of a checkpoint may not and must change: the GTIDs, and the rows; and how many there are.
+_GTIDS, _ROWS, _N_ROWS = 0, 5, 7
+# What is said of two transactions that are neither committed nor rolled back when a server starts.
+_PREPARED = "Found 2 prepared transaction(s) in InnoDB"
 _NUMBER_OF_TIME = re.compile(r"^\S+ \d+ ")
 
 
@@ -261,6 +268,25 @@ def _first_difference(one: list[str], other: list[str]) -> str:
     return f"{one[len(other):]!r} against {other[len(one):]!r}"
 
 
+def _are_rows_lost(found: Found, events: Found, honest: list[Found], is_older: bool) -> bool:
+    """Rows are lost, and nothing but rows, because both passes begin at the checkpoint.
+
+    They may at the other one, unless InnoDB's files are older; then that is said, and the note removed, with EVENTS, too.
+    """
+    is_lost = found.facts[_GTIDS] == events.facts[_GTIDS] and found.facts[_ROWS] != events.facts[_ROWS]
+    is_by_checkpoint = (found.n_at_checkpoint, found.is_older) == (2, False)
+    is_said = all(one.is_older == is_older and not (is_older and one.has_checkpoint) for one in honest)
+    return is_lost and is_by_checkpoint and is_said and honest[0].n_at_checkpoint == (0 if is_older else 2)
+
+
+def _is_large_lost(found: Found, honest: list[Found], n_skipped: int) -> bool:
+    """A large transaction is rolled back that is committed otherwise: it was prepared, and each pass has moved over its middle."""
+    if any("refused" in one.facts or not any(_PREPARED in line for line in one.facts) for one in (found, *honest)):
+        return False
+    n_left, *n_rows = (int(one.facts[_N_ROWS]) for one in (found, *honest))
+    return all(number == n_left + LARGE_ROWS for number in n_rows) and found.n_skipped == honest[0].n_skipped == n_skipped
+
+
 class Check:
     """One run of the whole."""
 
@@ -398,8 +424,8 @@ class Check:
         n_tried = 0
         for number in range(MAX_CANARY_IMAGES):
             control_case = None
-            if name in ("lying_checkpoint", "older_files"):
-                made = self._uncommitted(f"k{name}") if name == "lying_checkpoint" else self._older(f"k{name}")
+            if name in _UNCOMMITTED:
+                made = self._older(f"k{name}") if name == "older_files" else self._uncommitted(f"k{name}", name == "hidden_end")
                 if made is None:
                     continue
                 image, case, control_case = made
@@ -412,18 +438,13 @@ class Check:
                 difference, found, events = self.compare(image, case, f"k{name}c", False)
                 # Another server may have written.
                 content = image.log.read_bytes()
-                control, *honest = self.compare(image, control_case or whole(content, len(content)), f"k{name}c", False)
-                is_found = difference and not control and "refused" not in (found.facts[0], events.facts[0])
-                if is_found and control_case is not None:
-                    # Rows are lost, and nothing but rows, because both passes begin at the checkpoint. They may at the other
-                    # one, unless InnoDB's files are older; then that is said.
-                    is_found = found.facts[_GTIDS] == events.facts[_GTIDS] and found.facts[_ROWS] != events.facts[_ROWS]
-                    is_found = is_found and (found.n_at_checkpoint, found.is_older) == (2, False)
-                    passes, is_older = (0, True) if name == "older_files" else (2, False)
-                    is_found = is_found and honest[0].n_at_checkpoint == passes
-                    is_found = is_found and all(one.is_older == is_older for one in honest)
-                    # A note that is refused is removed, with EVENTS, too.
-                    is_found = is_found and not (is_older and any(one.has_checkpoint for one in honest))
+                control, *honest = self.compare(image, control_case or whole(content, len(content)), f"k{name}c",
+                                                name == "hidden_end")  # fmt: skip
+                is_found = bool(difference) and not control and "refused" not in (found.facts[0], events.facts[0])
+                if is_found and name == "hidden_end":
+                    is_found = _is_large_lost(found, honest, 2 * len(skippable(content, len(content))))
+                elif is_found and control_case is not None:
+                    is_found = _are_rows_lost(found, events, honest, name == "older_files")
                 if is_found:
                     self.report.canaries[name] = n_tried
                     print(f"canary {name}: found by case {n_tried}: {difference[:200]}", flush=True)
@@ -432,16 +453,24 @@ class Check:
                     self.report.differences += 1
                     print(f"control of the canary {name}: {control[:500]}", flush=True)
 
-    def _uncommitted(self, name: str) -> tuple[Image, Case, Case] | None:
-        """An image with two transactions at the end that are not committed, a checkpoint behind one, and one before both."""
+    def _uncommitted(self, name: str, is_large: bool) -> tuple[Image, Case, Case] | None:
+        """An image with two transactions at the end that are not committed, a checkpoint behind one, and one before both.
+
+        If the first is a large one there is no checkpoint, but a GTID event that has the length of both, and it as it was.
+        """
         runner = self.runner
-        made = make_uncommitted(runner.base, runner.work / name, runner.jumps, runner.client)
+        made = make_uncommitted(runner.base, runner.work / name, runner.jumps, runner.client, is_large)
         if made is None:
             return None
         image, uuid, before = made
         content = image.log.read_bytes()
-        committed, _, last = transactions(content)[-3:]
+        committed, first, last = transactions(content)[-3:]
         case = whole(content, len(content))
+        if is_large:
+            changed = lengthened(content, first, last, image.has_checksums)
+            if changed is None:
+                raise RuntimeError("the GTID event has no place for the length of two transactions")
+            return image, replace(case, text="the length of two", content=changed), case
         lie = Checkpoint(last.begin, last.end, encoded_set(uuid, before + 2))
         truth = Checkpoint(committed.begin, committed.end, encoded_set(uuid, before))
         return (image, replace(case, text="a checkpoint before the last transaction", checkpoint=lie),

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from binlog_check.logfile import MIN_SKIP_BYTES, Checkpoint, read_checkpoint, transactions
+from binlog_check.logfile import MIN_SKIP_BYTES, XID, Checkpoint, read_checkpoint, transactions
 from differential.server import Binary, Server, configure_keyring, copy
 
 _UUID = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002"
@@ -19,6 +19,10 @@ _MODES = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]
 SMALL = 100
 # How long it may take until two small transactions are in the binary log.
 _WRITTEN_SECONDS = 30
+_SMALL = "INSERT INTO d.t (b) VALUES ('small');"
+# A transaction of many large rows.
+LARGE_ROWS = 40
+_LARGE = "BEGIN;" + "INSERT INTO d.t (b) VALUES (REPEAT('p', 200000));" * LARGE_ROWS + "COMMIT;"
 # How long it may take until a server that has just started writes no redo.
 _QUIET_SECONDS = 30
 _LSN = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'Innodb_redo_log_current_lsn'"
@@ -177,16 +181,24 @@ def _wait_for_no_redo(server: Server) -> bool:
     return len(set(seen[-4:])) == 1
 
 
-def _write_two(server: Server) -> list[subprocess.Popen[str]]:
+def _write_two(server: Server, first: str = _SMALL) -> list[subprocess.Popen[str]]:
     """Two transactions that are in the binary log, prepared in InnoDB, and wait for the sync; their clients."""
     log = last_log(server.home)
-    n_transactions = len(transactions(log.read_bytes())) + 2
+    n_before = len(transactions(log.read_bytes()))
     server.sql("SET GLOBAL binlog_group_commit_sync_delay = 1000000;")
-    clients = [server.start_sql("INSERT INTO d.t (b) VALUES ('small');") for _ in range(2)]
+    clients = []
     end = time.monotonic() + _WRITTEN_SECONDS
-    while len(transactions(log.read_bytes())) < n_transactions and time.monotonic() < end:
-        time.sleep(0.01)
+    for number, text in enumerate((first, _SMALL), 1):
+        clients.append(server.start_sql(text))
+        while not _is_written(log, n_before + number) and time.monotonic() < end:
+            time.sleep(0.01)
     return clients
+
+
+def _is_written(log: Path, n_transactions: int) -> bool:
+    """True if so many transactions are in a binary log, the last one whole."""
+    found = transactions(log.read_bytes())
+    return len(found) >= n_transactions and found[-1].events[-1].kind == XID
 
 
 def _killed_image(home: Path) -> Image:
@@ -196,15 +208,18 @@ def _killed_image(home: Path) -> Image:
     return Image(home, _PLAIN_OPTIONS, True, True, settings=dict(_PLAIN), is_plain=True)
 
 
-def make_uncommitted(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Image, str, int] | None:
+def make_uncommitted(
+    base: Path, home: Path, binary: Binary, client: Path, is_large: bool = False
+) -> tuple[Image, str, int] | None:
     """A server that was killed when two transactions were in the binary log, and prepared in InnoDB, but not committed.
 
-    Also its UUID, and how many transactions it had committed before; None if it was killed too early or too late.
+    The first has LARGE_ROWS if `is_large`. Also its UUID, and how many transactions it had committed before; None if it was
+    killed too early or too late.
     """
     server = _start_plain(base, home, binary, client)
     try:
         uuid, executed = (text.strip() for text in server.ask(["SELECT @@server_uuid", "SELECT @@GLOBAL.gtid_executed"]))
-        clients = _write_two(server)
+        clients = _write_two(server, _LARGE if is_large else _SMALL)
         server.kill()
         for one in clients:
             one.wait()
@@ -212,7 +227,7 @@ def make_uncommitted(base: Path, home: Path, binary: Binary, client: Path) -> tu
         server.kill()
     image = _killed_image(home)
     before = int(executed.removeprefix(f"{uuid}:1-"))
-    return (image, uuid, before) if len(transactions(image.log.read_bytes())) == before + 2 else None
+    return (image, uuid, before) if _is_written(image.log, before + 2) else None
 
 
 def make_older(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Image, Checkpoint] | None:

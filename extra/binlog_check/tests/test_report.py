@@ -8,7 +8,8 @@ from collections import Counter
 
 import pytest
 
-from binlog_check.__main__ import CANARIES, Check, Report
+from binlog_check.__main__ import _N_ROWS, _PREPARED, CANARIES, Check, Found, Report, _is_large_lost
+from binlog_check.images import LARGE_ROWS
 
 _FOUND: dict[str, int | None] = dict.fromkeys(CANARIES, 1)
 
@@ -65,6 +66,22 @@ def test_a_good_run() -> None:
 def test_a_run_that_shows_nothing(changes: dict[str, object], said: str) -> None:
     (problem,) = report(**changes).problems()
     assert said in problem
+
+
+def found(n_rows: int, n_skipped: int, is_prepared: bool = True) -> Found:
+    return Found(["0"] * _N_ROWS + [f"{n_rows}\n", f"[Note] {_PREPARED}" if is_prepared else ""], n_skipped)
+
+
+def test_a_large_transaction_is_lost_only_if_it_is_committed_otherwise() -> None:
+    lost, jumps, events = found(3, 4), found(LARGE_ROWS + 3, 4), found(LARGE_ROWS + 3, 0)
+    assert _is_large_lost(lost, [jumps, events], 4)
+    assert not _is_large_lost(jumps, [jumps, events], 4)
+    # Nothing was moved over in one of the passes, or it was committed before the server was killed.
+    assert not _is_large_lost(lost, [found(LARGE_ROWS + 3, 2), events], 4)
+    assert not _is_large_lost(lost, [jumps, found(LARGE_ROWS + 3, 0, is_prepared=False)], 4)
+    # A start without the planted fault rolls it back, too.
+    assert not _is_large_lost(lost, [lost, lost], 4)
+    assert not _is_large_lost(lost, [jumps, Found(["refused"])], 4)
 
 
 def test_an_error_in_one_image_is_a_failure_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
