@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Stage:
     health: list[str] = field(default_factory=list)
     entry_point: list[str] = field(default_factory=list)
     command: list[str] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 def parse(text: str) -> list[Stage]:
@@ -130,7 +131,11 @@ class Runner:
             stage.entry_point = json.loads(rest)
         elif name == "CMD":
             stage.command = json.loads(rest)
-        elif name not in ("LABEL", "VOLUME", "EXPOSE", "STOPSIGNAL"):
+        elif name == "LABEL":
+            stage.labels |= dict(re.findall(r'([\w.]+)="([^"]*)"', rest))
+        elif name == "ARG" and "=" in rest:
+            raise DockerfileError(f"ARG {rest}: only arguments without a default are known here")
+        elif name not in ("ARG", "VOLUME", "EXPOSE", "STOPSIGNAL"):
             raise DockerfileError(f"{name} is not known here")
 
     def _copy(self, stage: Stage, words: list[str]) -> None:
@@ -174,6 +179,13 @@ def inside(stage: Stage, command: list[str], environment: dict[str, str] | None 
     return ["chroot", str(stage.root), *user, "env", "-i", *variables, *command]
 
 
+def output(stage: Stage, command: list[str]) -> str:
+    """What a command in the image says."""
+    result = subprocess.run(inside(stage, command), capture_output=True, text=True)
+    check(result.returncode == 0, f"{' '.join(command)}: {result.stderr}")
+    return result.stdout.strip()
+
+
 class Container:
     """What the image would start."""
 
@@ -205,6 +217,11 @@ class Container:
         check(result.returncode == 0, f"{statement}: {result.stderr}", self._log)
         return result.stdout.strip()
 
+    def owner(self) -> str:
+        """The user of the process that the container consists of, by the image's names."""
+        assert self._process
+        return output(self._stage, ["id", "-un", str(Path(f"/proc/{self._process.pid}").stat().st_uid)])
+
     def end(self, how: signal.Signals) -> int:
         assert self._process
         self._process.send_signal(how)
@@ -230,6 +247,11 @@ def test_image(stage: Stage, work: Path) -> None:
         command = inside(stage, ["sh", "-c", f"command -v {program}"])
         check(subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0, f"{program} is not in the image")
     check(not any((stage.root / "var/lib/mysql").iterdir()), "the image brings a database")
+    check(output(stage, ["date", "+%Z"]) == "UTC", "the image is not on UTC")
+    accounts = [line.split(":") for line in (stage.root / "etc/shadow").read_text().splitlines()]
+    check(all(set(account[1]) <= set("*!") and account[1] for account in accounts), "an account has a password")
+    check(output(stage, [*stage.entry_point, "echo", "another program"]) == "another program", "no other program runs")
+    test_sbom(stage)
     container = Container(stage, work)
     try:
         say("a first start")
@@ -251,8 +273,32 @@ def test_image(stage: Stage, work: Path) -> None:
         say("ended by SIGTERM")
         check(container.end(signal.SIGTERM) == 0, "no clean end")
         (stage.root / "etc/mysql/conf.d/a.cnf").unlink()
+        say("started as root, in folders of root")
+        container = Container(replace(stage, user="root"), work)
+        folders = [stage.root / "var/lib/mysql", stage.root / "run/mysqld"]
+        for folder in folders:
+            shutil.rmtree(folder)
+            folder.mkdir(mode=0o755)
+        container.start(MYSQL_ROOT_PASSWORD="x")
+        container.await_healthy()
+        check(container.owner() == stage.user, f"the server runs as {container.owner()}")
+        check(container.end(signal.SIGTERM) == 0, "no clean end")
     finally:
         container.kill()
+
+
+def test_sbom(stage: Stage) -> None:
+    """The image says what is in it, and what it was made of."""
+    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package} ${Version}\n"]
+    lines = [line.split(" ") for line in output(stage, query).splitlines()]
+    wanted = sorted((name, version) for status, name, version in lines if status == "installed")
+    packages = json.loads((stage.root / "usr/share/redstart/image.spdx.json").read_text())["packages"]
+    found = [(package["name"], package["versionInfo"]) for package in packages]
+    label = "org.opencontainers.image."
+    check(found[0] == ("redstart", stage.labels[f"{label}version"]), "the SBOM is of another version than the image")
+    check(sorted(found[1:]) == wanted, f"the SBOM differs: {set(found[1:]) ^ set(wanted)}")
+    check(any(name == "redstart-server-core" for name, _ in wanted), "the server is no package")
+    check(stage.labels[f"{label}base.name"] == stage.base, "the label names another base")
 
 
 def _is_restricted(pod: dict[str, Any], container: dict[str, Any]) -> bool:

@@ -40,6 +40,21 @@ def test_an_unknown_step_is_an_error(tmp_path: Path) -> None:
         runner._step(stage, "HEALTHCHECK", '--start-interval=1s CMD ["a"]')
     runner._step(stage, "HEALTHCHECK", '--start-period=24h CMD ["a"]')
     assert stage.health == ["a"]
+    with pytest.raises(dockerfile.DockerfileError, match="ARG A=1"):
+        runner._step(stage, "ARG", "A=1")
+    runner._step(stage, "ARG", "A")
+
+
+def test_labels(tmp_path: Path) -> None:
+    _, image = dockerfile.parse((REPO / "Docker/Dockerfile").read_text())
+    runner = dockerfile.Runner(tmp_path, tmp_path, "")
+    for name, rest in image.steps:
+        if name == "LABEL":
+            runner._step(image, name, rest)
+    prefix = "org.opencontainers.image."
+    assert image.labels[f"{prefix}base.name"] == image.base
+    assert image.labels[f"{prefix}revision"] == "$REVISION"
+    assert set(image.labels) == {prefix + name for name in ("title", "description", "version", "revision", "base.name", "licenses")}
 
 
 def test_copy(tmp_path: Path) -> None:
