@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from redstart_cli import ninja
+from redstart_cli import compdb, ninja
 from redstart_cli.console import Meter, RedstartError, duration, say
 from redstart_cli.disk import PRESET_BYTES, Need, check_space
-from redstart_cli.layout import Layout
+from redstart_cli.layout import PRESETS, Layout
 from redstart_cli.locks import exclusive
 from redstart_cli.process import Tail, run_logged, tied
 from redstart_cli.source import ensure_source, space_needed
@@ -93,31 +93,29 @@ def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> 
 
 
 def _configure(layout: Layout, preset: str, command: list[str], tree: str, log: Path) -> None:
-    """Run cmake if its options changed or it never finished.
-
-    Changes of cmake files that the configuration includes are seen by ninja itself.
-    """
+    """Run cmake if its options changed or it never finished; ninja looks for changes of the files that it reads."""
     options = b"".join(path.read_bytes() for path in _option_files(layout, preset))
     wanted = hashlib.sha256(options + "\0".join(command).encode()).hexdigest()
     stamp = layout.preset(tree) / "configured"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
-        return
-    stamp.unlink(missing_ok=True)
-    layout.preset(tree).mkdir(parents=True, exist_ok=True)
-    say(f"configuring {tree} (log: {log})")
+        command = [*_ninja(layout, tree), "build.ninja"]
+    else:
+        stamp.unlink(missing_ok=True)
+        layout.preset(tree).mkdir(parents=True, exist_ok=True)
+        say(f"configuring {tree} (log: {log})")
     tail = Tail(30)
     if run_logged(command, log, tail.add) != 0:
         raise RedstartError(f"cmake failed; its last lines:\n{tail.text()}\nThe whole log is {log}")
     stamp.write_text(wanted, encoding="utf-8")
 
 
+def _ninja(layout: Layout, tree: str) -> list[str]:
+    return ["ninja", "-C", str(layout.preset(tree))]
+
+
 def _compile(layout: Layout, tree: str, targets: Sequence[str], log: Path, jobs: int) -> None:
-    command = ["ninja", "-C", str(layout.preset(tree)), "-j", str(jobs)]
+    command = [*_ninja(layout, tree), "-j", str(jobs)]
     environment = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
-    tail = Tail(30)
-    # Runs cmake again if a file of the configuration changed, so that the plan below is the real one.
-    if run_logged([*command, "build.ninja"], log, tail.add, environment=environment) != 0:
-        raise RedstartError(f"cmake failed; its last lines:\n{tail.text()}\nThe whole log is {log}")
     dry = subprocess.run(
         tied([*command, "-n", *targets]), env=environment, capture_output=True, text=True, errors="replace"
     )
@@ -167,6 +165,8 @@ def build(
         log.write_text("", encoding="utf-8")
         source = upstream.tree if is_pristine else layout.source
         _configure(layout, preset, _configure_command(layout, preset, tree, source), tree, log)
+        if tree in PRESETS:
+            compdb.write(layout, tree)
         if targets:
             _compile(layout, tree, targets, log, jobs or _jobs())
         return upstream.version

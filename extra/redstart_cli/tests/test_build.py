@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import namedtuple
 from pathlib import Path
 
@@ -18,10 +20,13 @@ from redstart_cli.upstream import Upstream
 CMAKE = """#!/bin/sh
 echo "cmake $*" >>"$CALLS"
 [ -z "$CMAKE_FAILS" ] || { echo "CMake Error: no compiler"; exit 1; }
+while [ "$1" != -B ]; do shift; done
+touch "$2/build.ninja"
 """
 NINJA = """#!/bin/sh
 case " $* " in
   *" build.ninja "*) exit ;;
+  *" -t compdb "*) echo '[]'; exit ;;
   *" -n "*) echo "[1/2] Building CXX object sql/a.cc.o"; echo "[2/2] Linking CXX executable mysqld"; exit ;;
 esac
 echo "ninja $*" >>"$CALLS"
@@ -60,6 +65,38 @@ def test_configures_only_when_options_change(layout: Layout, calls: Path) -> Non
     (layout.repo / "cmake/options.cmake").write_text("set(A 2)\n")
     builds.build(layout, "release")
     assert read(calls) == ["cmake", "ninja"]
+
+
+def test_editors_find_our_files_in_the_clone(layout: Layout, calls: Path, program: Program) -> None:
+    own, tree = layout.repo / "sql/own.cc", layout.preset("debug")
+    own.parent.mkdir()
+    own.write_text("")
+    launcher = f"{layout.repo}/cmake/ccache-launcher {layout.repo} ccache "
+    entries = [
+        {
+            "directory": str(tree),
+            "command": f"{launcher}c++ -I{tree} -I{layout.source}/sql -I{layout.source}/vio -o a.o -c {layout.source}/{name}",
+            "file": f"{layout.source}/{name}",
+            "output": "a.o",
+        }
+        for name in ("sql/own.cc", "sql/upstream.cc")
+    ]
+    linked = entries[0] | {"command": "c++ -o mysqld"}
+    program("ninja", f"#!/bin/sh\ncat <<'END'\n{json.dumps([*entries, linked])}\nEND\n")
+    builds.build(layout, "debug", targets=())
+    text = (layout.build / "compile_commands.json").read_text()
+    arguments = ["c++", f"-I{tree}", f"-I{own.parent}", f"-I{layout.source}/sql", f"-I{layout.source}/vio", "-o", "a.o", "-c"]
+    wanted = [str(own), f"{layout.source}/sql/upstream.cc"]
+    assert [(entry["file"], entry["arguments"]) for entry in json.loads(text)] == [
+        (file, [*arguments, file]) for file in wanted
+    ]
+    # It is as old as the build tree, or newer.
+    os.utime(layout.build / "compile_commands.json", (2_000_000_000, 2_000_000_000))
+    program("ninja", "#!/bin/sh\n[ \"$3\" = build.ninja ]\n")
+    builds.build(layout, "debug", targets=())
+    os.utime(tree / "build.ninja", (2_000_000_001, 2_000_000_001))
+    with pytest.raises(RedstartError, match="compdb failed"):
+        builds.build(layout, "debug", targets=())
 
 
 def test_configure_only(layout: Layout, calls: Path) -> None:
