@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from redstart_cli import clone as clone_files
 from redstart_cli import formatting, lint, testing
 from redstart_cli.layout import Layout
 from redstart_cli.result import Level
@@ -137,6 +140,16 @@ def test_every_package_is_checked() -> None:
     packages = {str(path.parent.relative_to(REPO)) for path in REPO.glob("extra/*/__init__.py")}
     assert set(MYPY_FOLDERS) == packages | {"cmake/overlay"}
     assert set(SETTINGS["pytest"]["ini_options"]["testpaths"]) == set(testing.pytest_folders(REPO))
+
+
+def test_pre_commit_has_the_same_checks() -> None:
+    (repository,) = yaml.safe_load((REPO / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert repository["repo"] == "local"
+    assert [hook["id"] for hook in repository["hooks"]] == list(CHECKS)
+    assert {hook["language"] for hook in repository["hooks"]} == {"system"}
+    pattern = repository["hooks"][CHECKS.index("clang-format")]["files"]
+    tracked = clone_files.own_files(REPO)
+    assert [name for name in tracked if re.search(pattern, name)] == formatting.sources(REPO)
 
 
 def test_the_overlay_level_has_it(clone: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from redstart_cli import cli, testing
 REPO = Path(__file__).resolve().parents[3]
 COMMANDS = {
     "lint": [["docs"], ["test", "overlay"]],
-    "nightly": [["build"], ["test"], ["source", "--check", "archive"]],
+    "nightly": [["build"], ["test"], ["source", "--check", "archive"], ["source", "--check", "/tmp/trunk"]],
 }
 
 
@@ -57,10 +57,11 @@ def test_a_job_ends_and_has_the_system_of_the_tools(name: str) -> None:
         assert image == "debian:12"
 
 
-def test_the_weekly_job_is_named_by_its_own_time() -> None:
+@pytest.mark.parametrize("name", ["archive", "trunk"])
+def test_a_weekly_job_is_named_by_its_own_time(name: str) -> None:
     # YAML takes the key `on` for a boolean.
     document: dict[Any, Any] = yaml.safe_load((REPO / ".github/workflows/nightly.yml").read_text(encoding="utf-8"))
     times = [entry["cron"] for entry in document[True]["schedule"]]
-    test, archive = document["jobs"]["test"]["if"], document["jobs"]["archive"]["if"]
-    assert len(times) == 2 and f"!= '{times[1]}'" in test and f"== '{times[1]}'" in archive
+    test, weekly = document["jobs"]["test"]["if"], document["jobs"][name]["if"]
+    assert len(times) == 2 and f"!= '{times[1]}'" in test and f"== '{times[1]}'" in weekly
     assert times[1].endswith(" * * 1") and times[0].endswith(" * * *")
