@@ -207,9 +207,10 @@ class Runner:
         ours = Binary("ours", [str(mysqld)], options)
         self.events = Binary("events", ours.command, [*options, "--binlog-startup-scan=EVENTS"])
         self.jumps = Binary("transactions", ours.command, [*options, "--binlog-startup-scan=TRANSACTIONS"])
-        keyed = with_keyring(ours, work / "keyed", build / "plugin_output_directory")
-        if keyed is None:
-            raise RuntimeError("component_keyring_file is not built: ./redstart test mtr builds it")
+        try:
+            keyed = with_keyring(ours, work / "keyed", build / "plugin_output_directory")
+        except FileNotFoundError as error:
+            raise RuntimeError("component_keyring_file is not built: ./redstart test binlog builds it") from error
         self.keyed = {"EVENTS": self._keyed(keyed, "EVENTS"), "TRANSACTIONS": self._keyed(keyed, "TRANSACTIONS")}
         self.stock = stock
         self.base = work / "base"
