@@ -86,8 +86,7 @@ class Tester:
         level = Level("overlay")
         upstreams = self._upstreams(level)
         trees = {"REDSTART_UPSTREAM_" + found.version.replace(".", "_"): str(found.tree) for found in upstreams}
-        for folder in pytest_folders(self._layout.repo):
-            level.add(self._pytest(folder, trees))
+        level.add(self._pytest(trees, *pytest_folders(self._layout.repo)))
         if self._arguments:
             return level
         level.add(lint.run(self._layout.repo, upstreams[0].tree))
@@ -115,13 +114,16 @@ class Tester:
                     level.skips.append(Skip(f"overlay golden {version}", str(problem)))
         return found
 
-    def _pytest(self, folder: str, environment: dict[str, str]) -> Level:
-        level = Level(f"pytest {folder}")
+    def _pytest(self, environment: dict[str, str], *targets: str) -> Level:
+        """One call of pytest; each target, a folder or a file, has to have tests."""
+        level = Level(f"pytest {' '.join(targets)}")
         self._output.mkdir(parents=True, exist_ok=True)
-        report = self._output / (folder.replace("/", "-") + ".xml")
+        report = self._output / (targets[0].replace("/", "-") + ".xml")
         report.unlink(missing_ok=True)
         say(level.name)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", folder]
+        # What one target cannot import keeps none of the others from being run.
+        options = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", *options, *targets]
         code = subprocess.run(
             tied([*command, *self._arguments]),
             cwd=self._layout.repo,
@@ -130,10 +132,13 @@ class Tester:
         ).returncode
         if code == _PYTEST_NO_TESTS and self._arguments:
             return level
-        if report.is_file():
-            count_pytest(report, level)
-        if level.failed == 0 and (code != 0 or level.passed + level.skipped == 0):
+        names = count_pytest(report, level) if report.is_file() else []
+        if level.failed == 0 and code != 0:
             level.problem = f"pytest ended with {code} and reported no failed test"
+        for target in targets:
+            module = target.removesuffix(".py").replace("/", ".")
+            if not level.problem and not self._arguments and not any(name.startswith(f"{module}.") for name in names):
+                level.fail(f"pytest found no test in {target}")
         return level
 
     def _overlay_check(self, check: str, upstream: Upstream) -> Level:
@@ -194,7 +199,7 @@ class Tester:
         """A small experiment of the bench with the built server, from the command to the report."""
         self._build(SERVER_TARGETS)
         server = self._layout.binary(self._preset, "mysqld")
-        return self._pytest(_BENCH_FOLDER, {"REDSTART_BENCH_MYSQLD": str(server)})
+        return self._pytest({"REDSTART_BENCH_MYSQLD": str(server)}, _BENCH_FOLDER)
 
     # mtr, regression
 
@@ -245,12 +250,12 @@ class Tester:
     def config(self) -> Level:
         """Help, checks, errors and persisting of each variable; the examples of docs/examples."""
         self._build([*SERVER_TARGETS, "mysql"])
-        return self._pytest(f"{_DROPIN_FOLDER}/test_config.py", self._dropin_environment())
+        return self._pytest(self._dropin_environment(), f"{_DROPIN_FOLDER}/test_config.py")
 
     def drivers(self) -> Level:
         """Drivers for Python, Node and Go from their registries."""
         self._build([*SERVER_TARGETS, "mysql"])
-        return self._pytest(f"{_DROPIN_FOLDER}/test_clients.py", self._dropin_environment())
+        return self._pytest(self._dropin_environment(), f"{_DROPIN_FOLDER}/test_clients.py")
 
     def replication(self) -> Level:
         """Replication, clone and dumps between stock and this build, in both directions."""
@@ -259,7 +264,7 @@ class Tester:
         bench.make()
         plugins = self._layout.preset(self._preset) / "plugin_output_directory"
         environment = {"REDSTART_STOCK": str(stock_root(bench)), "REDSTART_PLUGINS": str(plugins)}
-        return self._pytest(f"{_DROPIN_FOLDER}/test_replication.py", self._dropin_environment() | environment)
+        return self._pytest(self._dropin_environment() | environment, f"{_DROPIN_FOLDER}/test_replication.py")
 
     def image(self) -> Level:
         """The entry point and the health check of the image, with the built server; as root also a start as root."""
@@ -497,15 +502,19 @@ def unit_programs(repo: Path) -> list[str]:
     return sorted(path.stem for path in (repo / "unittest/gunit").rglob("*-t.cc"))
 
 
-def count_pytest(report: Path, level: Level) -> None:
-    """Add the outcome of a JUnit file."""
+def count_pytest(report: Path, level: Level) -> list[str]:
+    """Add the outcome of a JUnit file; returns the names of its tests."""
+    names = []
     for case in xml.parse(report).getroot().iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        names.append(name)
         if case.find("failure") is not None or case.find("error") is not None:
-            level.fail(f"{case.get('classname')}.{case.get('name')}")
+            level.fail(name)
         elif (skipped := case.find("skipped")) is not None:
-            level.skips.append(Skip(f"{case.get('classname')}.{case.get('name')}", skipped.get("message", "")))
+            level.skips.append(Skip(name, skipped.get("message", "")))
         else:
             level.passed += 1
+    return names
 
 
 def count_gtest(report: Path, level: Level) -> None:

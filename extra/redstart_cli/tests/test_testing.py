@@ -243,7 +243,7 @@ def test_pytest_report(tmp_path: Path) -> None:
         "<skipped message='no disk'/></testcase></testsuite></testsuites>"
     )
     level = Level("x")
-    testing.count_pytest(report, level)
+    assert testing.count_pytest(report, level) == ["a.good", "a.bad", "a.broken", "a.s"]
     assert level.counts() == "1 passed, 2 failed, 1 skipped" and level.failures == ["a.bad", "a.broken"]
     assert level.skips == [Skip("a.s", "no disk")]
 
@@ -435,15 +435,24 @@ def test_no_test_of_this_repository_is_a_failure(layout: Layout) -> None:
 
 
 def test_a_missing_folder_of_tests_is_a_failure(layout: Layout) -> None:
-    level = testing.Tester(layout, None, None, [])._pytest("extra/none/tests", {})
+    level = testing.Tester(layout, None, None, [])._pytest({}, "extra/none/tests")
     assert "pytest ended with 4" in level.problem and level.counts() == "0 passed, 1 failed, 0 skipped"
 
 
 def test_a_folder_without_tests_is_a_failure(layout: Layout) -> None:
     (layout.repo / "extra/none/tests").mkdir(parents=True)
-    assert testing.Tester(layout, None, None, [])._pytest("extra/none/tests", {}).problem
+    assert testing.Tester(layout, None, None, [])._pytest({}, "extra/none/tests").problem
     # Another folder may have what the arguments select.
-    assert not testing.Tester(layout, None, None, ["-k", "x"])._pytest("extra/none/tests", {}).problem
+    assert not testing.Tester(layout, None, None, ["-k", "x"])._pytest({}, "extra/none/tests").problem
+    (layout.repo / "extra/some").mkdir()
+    (layout.repo / "extra/some/test_one.py").write_text("def test_it() -> None:\n    pass\n")
+    (layout.repo / "extra/some/test_broken.py").write_text("import nothing_of_this_name\n")
+    level = testing.Tester(layout, None, None, [])._pytest({}, "extra/some/test_one.py", "extra/none/tests")
+    assert (level.passed, level.failures) == (1, ["pytest found no test in extra/none/tests"])
+    level = testing.Tester(layout, None, None, ["-k", "it"])._pytest({}, "extra/some/test_one.py", "extra/none/tests")
+    assert level.counts() == "1 passed, 0 failed, 0 skipped"
+    level = testing.Tester(layout, None, None, [])._pytest({}, "extra/some")
+    assert level.passed == 1 and "test_broken" in " ".join(level.failures)
 
 
 def test_no_folder_of_tests_is_forgotten(layout: Layout) -> None:
