@@ -13,11 +13,19 @@ function(package_option name type value)
     "No help, variable specified on the command line.")
 endfunction()
 
+foreach(name DEB_HOST_ARCH DEB_HOST_MULTIARCH)
+  execute_process(
+    COMMAND dpkg-architecture -q${name}
+    OUTPUT_VARIABLE ${name}
+    OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+
 # Debian's paths.
 package_option(INSTALL_LAYOUT STRING DEB)
 package_option(CMAKE_INSTALL_PREFIX PATH /usr)
 package_option(SYSCONFDIR PATH /etc/mysql)
-package_option(INSTALL_LIBDIR STRING lib/x86_64-linux-gnu)
+package_option(INSTALL_LIBDIR STRING lib/${DEB_HOST_MULTIARCH})
 package_option(INSTALL_PLUGINDIR STRING lib/mysql/plugin)
 package_option(INSTALL_MYSQLSHAREDIR STRING share/mysql)
 package_option(INSTALL_SUPPORTFILESDIR STRING share/mysql)
@@ -36,7 +44,12 @@ package_option(WITH_MECAB STRING system)
 package_option(WITH_TCMALLOC BOOL ON)
 
 # Debian's flags; these two it adds since Debian 13, and so has stock.
-set(extra_flags "-fstack-clash-protection -fcf-protection")
+set(extra_flags "-fstack-clash-protection")
+if(DEB_HOST_ARCH STREQUAL "arm64")
+  string(APPEND extra_flags " -mbranch-protection=standard")
+else()
+  string(APPEND extra_flags " -fcf-protection")
+endif()
 # No path of the clone in what is shipped, neither in messages nor for the debugger.
 string(APPEND extra_flags
   " -ffile-prefix-map=${clone}/build/source=. -ffile-prefix-map=${clone}/build/package=./obj")

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shutil
+import subprocess
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from email.utils import format_datetime
 from pathlib import Path
 
@@ -14,7 +18,7 @@ from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, say
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import PACKAGE, Layout
-from redstart_cli.process import Tail, run_logged
+from redstart_cli.process import Tail, run_logged, tied
 
 # The staged tree, the packages' trees and the packages; most of it is for the debugger.
 PACKAGE_BYTES = 5_000_000_000
@@ -108,11 +112,76 @@ def maintainer() -> str:
     return f"{name} <{address}>" if name and address else DEFAULT_MAINTAINER
 
 
-def changelog(version: str, who: str, when: datetime.datetime) -> str:
+def source_date(repo: Path) -> datetime.datetime:
+    """The time that packages bear: SOURCE_DATE_EPOCH, else the commit's; now if the clone's history is not there."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
+        command = ["git", "-C", str(repo), "log", "-1", "--format=%ct"]
+        try:
+            epoch = subprocess.run(tied(command), capture_output=True, text=True).stdout.strip()
+        except OSError:
+            epoch = ""
+    if not epoch:
+        return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    try:
+        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC)
+    except (ValueError, OverflowError) as problem:
+        raise RedstartError(f"SOURCE_DATE_EPOCH must be seconds since 1970, not {epoch!r}") from problem
+
+
+@dataclass
+class Release:
+    """A section of CHANGELOG.md. What is not released yet has no version and no date."""
+
+    version: str
+    when: datetime.datetime | None
+    changes: list[str] = field(default_factory=list)
+
+
+def releases(text: str) -> list[Release]:
+    """The sections of CHANGELOG.md: `## Unreleased, ...` at most at the top, `## 9.7.4-redstart1, 2026-12-31`."""
+    found: list[Release] = []
+    for heading, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE):
+        match = re.fullmatch(r"(\d+\.\d+\.\d+)-redstart(\d+), (\d{4}-\d\d-\d\d)", heading)
+        if match:
+            when = datetime.datetime.fromisoformat(match[3]).replace(tzinfo=datetime.UTC)
+            found.append(Release(package_version(match[1], int(match[2])), when))
+        elif not found and heading.startswith("Unreleased"):
+            found.append(Release("", None))
+        else:
+            raise RedstartError(f"CHANGELOG.md: {heading!r} is neither VERSION-redstartN, DATE nor Unreleased at the top")
+        points = re.findall(r"^- (.*(?:\n  .*)*)", body, re.MULTILINE)
+        if not points:
+            raise RedstartError(f"CHANGELOG.md: {heading!r} lists no change")
+        found[-1].changes = [_plain(point) for point in points]
+    return found
+
+
+def _plain(markdown: str) -> str:
+    """Without links and marks of code."""
+    return " ".join(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").split())
+
+
+def changelog(text: str, version: str, who: str, when: datetime.datetime) -> str:
+    """Debian's changelog of this version, from CHANGELOG.md."""
+    found = releases(text)
+    if found and not found[0].version:
+        found[0].version = version
+    if not found or found[0].version != version:
+        found.insert(0, Release(version, None, ["The same sources, in new packages."]))
+    # The packages are as old as their source, also those of a release.
+    found[0].when = when
+    return "\n".join(_entry(release, who) for release in found)
+
+
+def _entry(release: Release, who: str) -> str:
+    assert release.when
+    wrapped = [textwrap.wrap(change, 76, break_long_words=False, break_on_hyphens=False) for change in release.changes]
+    lines = [f"  {'*' if not at else ' '} {line}\n" for change in wrapped for at, line in enumerate(change)]
     return (
-        f"redstart ({version}) unstable; urgency=medium\n\n"
-        f"  * The changes to MySQL are in docs/changes.md of the source.\n\n"
-        f" -- {who}  {format_datetime(when)}\n"
+        f"redstart ({release.version}) unstable; urgency=medium\n\n"
+        f"{''.join(lines)}\n"
+        f" -- {who}  {format_datetime(release.when)}\n"
     )
 
 
@@ -158,18 +227,18 @@ def stage(layout: Layout, root: Path) -> None:
         _install(source / script, root / "server" / Path(script).name, 0o755)
 
 
-def write_debian(layout: Layout, folder: Path, version: str, mysql_version: str, who: str) -> None:
+def write_debian(
+    layout: Layout, folder: Path, version: str, mysql_version: str, who: str, when: datetime.datetime
+) -> None:
     """debian/ of the package tree: the repository's files, the changelog, lists of manual pages."""
-    shutil.copytree(layout.repo / "packaging/debian", folder)
+    # As new as the rest: dpkg takes what is newer than SOURCE_DATE_EPOCH for as old, not what a checkout has left older.
+    shutil.copytree(layout.repo / "packaging/debian", folder, copy_function=shutil.copy)
     control = (folder / "control").read_text(encoding="utf-8")
     (folder / "control").write_text(
         control.replace("@MAINTAINER@", who).replace("@MYSQL@", mysql_version), encoding="utf-8"
     )
-    when = datetime.datetime.now(datetime.UTC)
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    if epoch:
-        when = datetime.datetime.fromtimestamp(int(epoch), datetime.UTC)
-    (folder / "changelog").write_text(changelog(version, who, when), encoding="utf-8")
+    text = (layout.repo / "CHANGELOG.md").read_text(encoding="utf-8")
+    (folder / "changelog").write_text(changelog(text, version, who, when), encoding="utf-8")
     for package in PACKAGES[:2]:
         lines = (folder / f"{package}.install").read_text(encoding="utf-8").splitlines()
         names = [Path(line).name for line in lines if line.startswith(("usr/bin/", "usr/sbin/"))]
@@ -201,12 +270,15 @@ def package(layout: Layout, target: Path, version: str | None, checkout: Path | 
     check_space([Need(work, PACKAGE_BYTES, "packages")])
     if target.exists() and not target.is_dir():
         raise RedstartError(f"{target} is not a directory")
+    when = source_date(layout.repo)
+    # For the compiler, cmake and dpkg.
+    os.environ["SOURCE_DATE_EPOCH"] = str(int(when.timestamp()))
     upstream = build(layout, PACKAGE, targets(), version, checkout)
     tree = work / "tree"
     if tree.exists():
         shutil.rmtree(tree)
     stage(layout, tree / "stage")
-    write_debian(layout, tree / "debian", package_version(upstream, revision), upstream, maintainer())
+    write_debian(layout, tree / "debian", package_version(upstream, revision), upstream, maintainer(), when)
     _build_packages(tree, work / "package.log")
     return _hand_over(work, target)
 
