@@ -50,11 +50,6 @@ def tree_name(preset: str, is_pristine: bool) -> str:
     return "pristine" if preset == "release" else f"pristine-{preset}"
 
 
-def lock_path(layout: Layout) -> Path:
-    """Held while build/upstream, build/source or a build tree changes."""
-    return layout.build / "lock"
-
-
 def _jobs() -> int:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -157,9 +152,10 @@ def build(
     the same of MySQL without Redstart's files and edits, with the same options, in a build tree of its own.
     """
     tree = tree_name(preset, is_pristine)
-    with exclusive(lock_path(layout), str(layout.build)):
+    with exclusive(layout.lock, str(layout.build)) as let_readers_in:
         _check_build_space(layout, preset, tree, version, checkout)
         upstream = (pristine if is_pristine else ensure_source)(layout, version, checkout)
+        let_readers_in()
         log = layout.build / f"{tree}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")

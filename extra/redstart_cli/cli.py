@@ -69,11 +69,11 @@ def source_command(check: str | None, version: str | None, checkout: Path | None
     layout = this_layout()
     if check == "archive":
         sys.exit(archive.check_archive(layout))
-    with exclusive(builds.lock_path(layout), str(layout.build)):
-        if check is not None:
-            if not source.check_edits(layout, check):
-                sys.exit(1)
-            return
+    if check is not None:
+        if not source.check_edits(layout, check):
+            sys.exit(1)
+        return
+    with exclusive(layout.lock, str(layout.build)):
         upstream = source.ensure_source(layout, version, checkout)
     say(f"{layout.source} is MySQL {upstream.version} with Redstart's edits")
 
@@ -88,8 +88,7 @@ def diff(paths: tuple[str, ...], version: str | None, checkout: Path | None) -> 
     shown if they are named.
     """
     layout = this_layout()
-    with exclusive(builds.lock_path(layout), str(layout.build)):
-        upstream = source.ensure_source(layout, version, checkout)
+    with source.reading_source(layout, version, checkout) as upstream:
         clone.diff(layout, upstream.tree, paths)
 
 
@@ -242,9 +241,8 @@ def format_command(paths: tuple[Path, ...], check: bool, version: str | None, ch
     """Write our C++ as the .clang-format of MySQL wants it: all of it, or FILE (a file or a folder)."""
     layout = this_layout()
     names = formatting.chosen(layout.repo, paths)
-    with exclusive(builds.lock_path(layout), str(layout.build)):
-        tree = upstreams.pristine(layout, version, checkout).tree
-    changed = formatting.run(layout.repo, tree, names, check)
+    with upstreams.reading(layout, version, checkout) as upstream:
+        changed = formatting.run(layout.repo, upstream.tree, names, check)
     for name in changed:
         say(f"not formatted: {name}" if check else f"formatted {name}")
     say(f"{len(changed)} of {len(names)} files {'would be' if check else 'were'} changed")

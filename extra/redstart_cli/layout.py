@@ -23,6 +23,11 @@ class Layout:
         return self.repo / "build"
 
     @property
+    def lock(self) -> Path:
+        """Held alone while `upstream` or `source` changes and by one build at a time, shared by who reads them."""
+        return self.build / "lock"
+
+    @property
     def upstream(self) -> Path:
         """Pristine trees, one per version."""
         return self.build / "upstream"

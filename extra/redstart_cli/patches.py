@@ -10,11 +10,9 @@ from pathlib import Path
 from overlay import golden
 from overlay.errors import OverlayError
 from overlay.patches import make_patches, require_empty, write_patches
-from redstart_cli.build import lock_path
 from redstart_cli.console import RedstartError, say, warn
 from redstart_cli.layout import Layout
-from redstart_cli.locks import exclusive
-from redstart_cli.upstream import Upstream, pristine
+from redstart_cli.upstream import Upstream, reading
 
 # What the series is made from.
 _INPUTS = ("cmake", "docs/changes.md", "client", "components", "include", "mysql-test", "plugin", "sql", "storage",
@@ -66,10 +64,9 @@ def patches(
             _require_committed(
                 layout.repo, _INPUTS, "A series is made from a commit; commit or remove them, or give --allow-dirty."
             )
-        with exclusive(lock_path(layout), str(layout.build)):
-            upstream = pristine(layout, version, checkout)
-        made = make_patches(layout.repo, upstream.tree, upstream.version, list(features) or None)
-        _require_base(layout, upstream, list(made.series.base))
+        with reading(layout, version, checkout) as upstream:
+            made = make_patches(layout.repo, upstream.tree, upstream.version, list(features) or None)
+            _require_base(layout, upstream, list(made.series.base))
         write_patches(made, folder)
     except OverlayError as problem:
         raise RedstartError(str(problem)) from problem

@@ -6,14 +6,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from overlay.tree import manifest_path
 from redstart_cli.console import RedstartError, say
 from redstart_cli.disk import TREE_BYTES, Need, check_space
 from redstart_cli.layout import Layout
+from redstart_cli.locks import exclusive
 from redstart_cli.process import run_module
-from redstart_cli.upstream import Upstream, pristine, read_pins
+from redstart_cli.upstream import Upstream, pristine, read_pins, reading
 
 # Folders of the repository that hold no input of the patched tree.
 _NO_INPUT = frozenset({".git", ".github", ".ci", "build", "docs", "Docker", "__pycache__", ".pytest_cache"})
@@ -42,6 +45,15 @@ def _read_stamp(layout: Layout) -> dict[str, str]:
     return stamp if isinstance(stamp, dict) else {}
 
 
+def _wanted_stamp(layout: Layout, upstream: Upstream) -> dict[str, str]:
+    return {
+        "version": upstream.version,
+        "upstream": str(upstream.tree),
+        "repository": fingerprint(layout.repo, _NO_INPUT),
+        "checkout": fingerprint(upstream.tree, frozenset({".git"})) if upstream.is_checkout else "",
+    }
+
+
 def made_of(layout: Layout) -> str:
     """The version that build/source was made from; empty if there is none."""
     return str(_read_stamp(layout).get("version", ""))
@@ -57,6 +69,17 @@ def manifest_files(layout: Layout) -> list[str]:
     return sorted(json.loads(manifest_path(layout.source).read_text(encoding="utf-8"))["files"])
 
 
+@contextmanager
+def reading_source(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Iterator[Upstream]:
+    """As ensure_source(), for a caller who only reads and holds no lock."""
+    with reading(layout, version, checkout) as upstream:
+        if _read_stamp(layout) == _wanted_stamp(layout, upstream) and layout.source.is_dir():
+            yield upstream
+            return
+    with exclusive(layout.lock, str(layout.build)):
+        yield ensure_source(layout, version, checkout)
+
+
 def ensure_source(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Upstream:
     """Bring build/source up to date; does nothing but a quick check when nothing changed.
 
@@ -65,13 +88,7 @@ def ensure_source(layout: Layout, version: str | None = None, checkout: Path | N
     """
     check_space(space_needed(layout, version, checkout))
     upstream = pristine(layout, version, checkout)
-    wanted = {
-        "version": upstream.version,
-        "upstream": str(upstream.tree),
-        "repository": fingerprint(layout.repo, _NO_INPUT),
-        "checkout": fingerprint(upstream.tree, frozenset({".git"})) if upstream.is_checkout else "",
-    }
-    stamp = _read_stamp(layout)
+    wanted, stamp = _wanted_stamp(layout, upstream), _read_stamp(layout)
     if stamp == wanted and layout.source.is_dir():
         return upstream
 
@@ -108,8 +125,6 @@ def check_edits(layout: Layout, version_or_folder: str) -> bool:
     """Show, per edit, where it lands in a version or checkout, or why not; True if all land."""
     _, releases = read_pins(layout.repo)
     folder = Path(version_or_folder)
-    if version_or_folder not in releases and folder.is_dir():
-        upstream = pristine(layout, checkout=folder)
-    else:
-        upstream = pristine(layout, version_or_folder)
-    return _overlay(layout, "check", upstream) == 0
+    is_folder = version_or_folder not in releases and folder.is_dir()
+    with reading(layout, checkout=folder) if is_folder else reading(layout, version_or_folder) as upstream:
+        return _overlay(layout, "check", upstream) == 0

@@ -20,7 +20,7 @@ from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
 from differential.server import can_mount
 from redstart_cli import lint, mtr, nightly, parity, proof, skips
-from redstart_cli.build import SERVER_TARGETS, build, lock_path
+from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
@@ -28,7 +28,7 @@ from redstart_cli.locks import exclusive
 from redstart_cli.package import package, work_folder
 from redstart_cli.process import module_environment, run_captured, run_logged, run_module, tied
 from redstart_cli.result import Level, Skip
-from redstart_cli.upstream import NoOriginError, Upstream, pristine, read_pins
+from redstart_cli.upstream import NoOriginError, Upstream, pristine, read_pins, reading
 from torture import stack
 
 RELEASE = "release"
@@ -102,14 +102,14 @@ class Tester:
 
     def _upstreams(self, level: Level) -> list[Upstream]:
         """The tree that is worked on, then the other pinned releases as far as they can be had."""
-        with exclusive(lock_path(self._layout), str(self._layout.build)):
-            found = [pristine(self._layout, self._version, self._checkout)]
-            _, releases = read_pins(self._layout.repo)
-            for version in releases:
-                if version == found[0].version:
-                    continue
+        with reading(self._layout, self._version, self._checkout) as first:
+            found = [first]
+        _, releases = read_pins(self._layout.repo)
+        for version in releases:
+            if version != first.version:
                 try:
-                    found.append(pristine(self._layout, version))
+                    with reading(self._layout, version) as other:
+                        found.append(other)
                 except NoOriginError as problem:
                     level.skips.append(Skip(f"overlay golden {version}", str(problem)))
         return found
@@ -165,7 +165,7 @@ class Tester:
             level.add(self._run_unit(stem, self._layout.binary(self._preset, stem)))
         if not self._arguments and self._preset == RELEASE:
             say("each patch on what stands before it")
-            with exclusive(lock_path(self._layout), str(self._layout.build)):
+            with exclusive(self._layout.lock, str(self._layout.build)):
                 upstream = pristine(self._layout, self._version, self._checkout)
                 level.add(proof.prove(self._layout, self._preset, upstream, self._run_unit))
         return level

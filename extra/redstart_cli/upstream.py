@@ -14,8 +14,9 @@ import re
 import shutil
 import subprocess
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from redstart_cli import apt, fetch
 from redstart_cli.console import Meter, RedstartError, say, warn
 from redstart_cli.disk import TREE_BYTES, Need, SpaceError, check_space
 from redstart_cli.layout import Layout, cache_dir
-from redstart_cli.locks import exclusive
+from redstart_cli.locks import exclusive, shared
 
 _CHUNK_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -405,10 +406,20 @@ def release_pin(layout: Layout, version: str) -> Release:
     return releases[version]
 
 
+@contextmanager
+def reading(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Iterator[Upstream]:
+    """As pristine(), for a caller who only reads and holds no lock; the tree is made if it is not there."""
+    if checkout is None and not (layout.upstream / (version or read_pins(layout.repo)[0])).is_dir():
+        with exclusive(layout.lock, str(layout.build)):
+            pristine(layout, version)
+    with shared(layout.lock, str(layout.build)):
+        yield pristine(layout, version, checkout)
+
+
 def pristine(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Upstream:
     """The pristine tree to work on: a checkout as it is, a pinned release, or the default one.
 
-    Never another release than that: raises NoOriginError if it cannot be had.
+    The caller holds the lock of build/. Never another release than that: raises NoOriginError if it cannot be had.
     """
     if checkout is not None:
         checkout = checkout.resolve()

@@ -14,6 +14,7 @@ from redstart_cli import build as builds
 from redstart_cli import disk
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout
+from redstart_cli.locks import exclusive, shared
 from redstart_cli.tests.conftest import Program
 from redstart_cli.upstream import Upstream
 
@@ -97,6 +98,18 @@ def test_editors_find_our_files_in_the_clone(layout: Layout, calls: Path, progra
     os.utime(tree / "build.ninja", (2_000_000_001, 2_000_000_001))
     with pytest.raises(RedstartError, match="compdb failed"):
         builds.build(layout, "debug", targets=())
+
+
+def test_others_read_while_it_compiles(layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_(*_: object) -> None:
+        with shared(layout.lock, "the clone"):
+            calls.write_text("read\n")
+        with pytest.raises(RedstartError, match="in use by process"), exclusive(layout.lock, "the clone"):
+            pass
+
+    monkeypatch.setattr(builds, "_compile", compile_)
+    builds.build(layout, "release")
+    assert read(calls) == ["read"]
 
 
 def test_configure_only(layout: Layout, calls: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +127,13 @@ def test_a_folder_that_is_no_clone(tmp_path: Path) -> None:
 def test_command(layout: Layout, tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[Any] = []
 
-    def pristine(layout: Layout, version: str | None, checkout: Path | None) -> Upstream:
+    @contextmanager
+    def reading(layout: Layout, version: str | None, checkout: Path | None) -> Iterator[Upstream]:
         asked.append((version, checkout))
-        return Upstream("9.7.4", tree)
+        yield Upstream("9.7.4", tree)
 
     monkeypatch.setattr(cli, "this_layout", lambda: layout)
-    monkeypatch.setattr(cli.upstreams, "pristine", pristine)
+    monkeypatch.setattr(cli.upstreams, "reading", reading)
     monkeypatch.chdir(layout.repo)
     said: list[str] = []
     monkeypatch.setattr(cli, "say", said.append)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from redstart_cli import disk, ninja
 from redstart_cli.console import Meter, RedstartError, duration, size
-from redstart_cli.locks import exclusive
+from redstart_cli.locks import exclusive, shared
 from redstart_cli.process import module_environment
 
 HOLD = """
@@ -54,6 +55,24 @@ def test_lock_of_a_killed_holder_is_free(tmp_path: Path, holder: subprocess.Pope
     holder.wait()
     with exclusive(tmp_path / "lock", "the tree"):
         pass
+
+
+def test_readers_share_a_lock(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with shared(lock, "the tree"), shared(lock, "the tree"):
+        words = f"the tree is in use by process {os.getpid()}: "
+        with pytest.raises(RedstartError, match=words), exclusive(lock, "the tree"):
+            pass
+    with exclusive(lock, "the tree") as let_readers_in:
+        with pytest.raises(RedstartError, match=words), shared(lock, "the tree"):
+            pass
+        let_readers_in()
+        with shared(lock, "the tree"):
+            pass
+        # Still one at a time, who is named after readers have come and gone.
+        with pytest.raises(RedstartError, match=words), exclusive(lock, "the tree"):
+            pass
+    assert lock.read_text() == ""
 
 
 Usage = namedtuple("Usage", "total used free")

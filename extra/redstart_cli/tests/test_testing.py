@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -465,12 +467,13 @@ def test_no_folder_of_tests_is_forgotten(layout: Layout) -> None:
 def test_a_release_that_is_gone_is_no_listed_skip(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """The golden records of a pinned release cannot be left out unnoticed."""
 
-    def fake(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Upstream:
-        if version is None:
-            return Upstream("9.7.4", layout.upstream / "9.7.4")
-        raise NoOriginError("no origin has it")
+    @contextmanager
+    def fake(layout: Layout, version: str | None = None, checkout: Path | None = None) -> Iterator[Upstream]:
+        if version is not None:
+            raise NoOriginError("no origin has it")
+        yield Upstream("9.7.4", layout.upstream / "9.7.4")
 
-    monkeypatch.setattr(testing, "pristine", fake)
+    monkeypatch.setattr(testing, "reading", fake)
     monkeypatch.setattr(testing, "read_pins", lambda repo: ("9.7.4", {"9.7.4": None, "9.7.2": None}))
     level = Level("overlay", 1)
     testing.Tester(layout, None, None, [])._upstreams(level)

@@ -17,6 +17,7 @@ import pytest
 from redstart_cli import apt, disk, fetch, upstream
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout, cache_dir
+from redstart_cli.locks import exclusive, shared
 from redstart_cli.tests.conftest import Program
 from redstart_cli.upstream import NoOriginError
 
@@ -450,3 +451,33 @@ def test_tree_hash_sees_content_mode_names_and_links(tmp_path: Path) -> None:
     (tree / "link").symlink_to("sql")
     seen.add(upstream.tree_sha256(tree))
     assert len(seen) == 5
+
+
+def test_readers_make_a_tree_alone_and_read_together(
+    layout: Layout, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_shared() -> bool:
+        try:
+            with shared(layout.lock, "the clone"):
+                return True
+        except RedstartError:
+            return False
+
+    make, seen = upstream._make_tree, list[bool]()
+
+    def watched(layout: Layout, release: upstream.Release) -> Path:
+        seen.append(is_shared())
+        return make(layout, release)
+
+    monkeypatch.setattr(upstream, "_make_tree", watched)
+    for _ in range(2):
+        with upstream.reading(layout, "9.7.2") as found:
+            assert is_shared() and (found.version, found.tree.is_dir()) == ("9.7.2", True)
+    assert seen == [False, True, True]
+    # Who compiles lets others read, but nobody make a tree.
+    with exclusive(layout.lock, "the clone") as let_readers_in:
+        let_readers_in()
+        with upstream.reading(layout, "9.7.2"):
+            pass
+        with pytest.raises(RedstartError, match="in use by process"), upstream.reading(layout, "9.7.4"):
+            pass
