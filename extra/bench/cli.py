@@ -59,13 +59,15 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Turns our errors, Ctrl-C and a full disk into a message and exit code 1."""
+    """Turns our errors, Ctrl-C and a full disk into a message and an exit code."""
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     try:
         yield
     except KeyboardInterrupt:
-        raise click.ClickException("interrupted; servers are stopped, limits removed") from None
+        interrupted = click.ClickException("interrupted; servers are stopped, limits removed")
+        interrupted.exit_code = 130
+        raise interrupted from None
     except (BenchError, RedstartError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:

@@ -207,9 +207,12 @@ def test_running_programs(tmp_path: Path) -> None:
 def test_a_signal_ends_the_program_that_runs(tmp_path: Path) -> None:
     script = (
         "import sys\nfrom bench import cli, tools\n"
-        "with cli._errors():\n"
-        "    print('begun', flush=True)\n"
-        "    tools.run(['sh', '-c', f'echo $$ > {sys.argv[1]}; sleep 60 & wait'])\n"
+        "@cli.main.command('wait')\n"
+        "def wait():\n"
+        "    with cli._errors():\n"
+        "        print('begun', flush=True)\n"
+        "        tools.run(['sh', '-c', f'echo $$ > {sys.argv[1]}; sleep 60 & wait'])\n"
+        "cli.main(['wait'])\n"
     )
     pid_file = tmp_path / "pid"
     process = subprocess.Popen(
@@ -221,7 +224,7 @@ def test_a_signal_ends_the_program_that_runs(tmp_path: Path) -> None:
         assert process.poll() is None
     process.terminate()
     _, said = process.communicate(timeout=20)
-    assert b"interrupted" in said
+    assert b"interrupted" in said and process.returncode == 130
     status = Path("/proc", pid_file.read_text().strip(), "status")
     # It may stay as a zombie: whoever inherits it decides when to collect it.
     deadline = time.monotonic() + 10
