@@ -50,6 +50,10 @@ NARROWEST = 120
 Experiment = Callable[[Context], None]
 
 
+class _Interrupted(click.ClickException):
+    exit_code = 130
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     """Ends the bench in an orderly way; further signals do not disturb the taking down."""
     for number in SIGNALS:
@@ -65,9 +69,7 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        interrupted = click.ClickException("interrupted; servers are stopped, limits removed")
-        interrupted.exit_code = 130
-        raise interrupted from None
+        raise _Interrupted("interrupted; servers are stopped, limits removed") from None
     except (BenchError, RedstartError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
