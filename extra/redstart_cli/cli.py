@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -28,6 +29,10 @@ _PASS_ON: dict[str, Any] = {
     "allow_interspersed_args": False,
     "help_option_names": [],
 }
+
+# The level that calls the others, and where a call of `test` keeps what follows --.
+_NIGHTLY = "nightly"
+_ARGUMENTS = "redstart_cli.arguments"
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -195,42 +200,101 @@ def sql(arguments: tuple[str, ...]) -> None:
     server.sql(this_layout(), arguments)
 
 
-@cli.command()
-@click.argument("level", type=click.Choice(["all", *testing.LEVELS, "nightly"]), default="all")
-@click.option(
-    "--preset", type=click.Choice(PRESETS), default=testing.RELEASE, show_default=True,
-    help=f"Build to test; another than release: only {', '.join(testing.ANY_PRESET)}.",
-)  # fmt: skip
-@click.option("--list", "show", is_flag=True, help="Only with nightly: show its parts and their commands.")
-@_upstream_options
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def test(
-    level: str, preset: str, show: bool, version: str | None, checkout: Path | None, arguments: tuple[str, ...]
-) -> None:
-    """Build what the tests need and run them.
+class _Levels(click.Group):
+    """Levels one after the other; what follows -- is for the runner of one."""
 
-    Arguments after -- go to the level's runner: pytest, the GoogleTest programs, or MTR, where test
-    names replace the list. `nightly` runs what `all` has no time for, each part by a command of its own;
-    its arguments are the parts to run.
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_ARGUMENTS], args = tuple(args[at + 1 :]), args[:at]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            ctx.fail(f"no level {args[0]}; there are {', '.join(self.commands)}. Arguments of a level follow after --")
+        return super().resolve_command(ctx, args)
+
+
+def _preset_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    presets = click.Choice(PRESETS)
+    return click.option("--preset", type=presets, show_default="release", help="Build to test; only for some levels.")(command)
+
+
+@cli.group(cls=_Levels, chain=True, invoke_without_command=True, subcommand_metavar="[LEVEL]... [-- ARGUMENT...]")
+@_preset_option
+@_upstream_options
+def test(**_: object) -> None:
+    """Build what the tests need and run them: all levels, or those that are named.
+
+    Options count for all levels, wherever they stand. Arguments after -- go to the level's runner: pytest, the
+    GoogleTest programs, or MTR, where test names replace the list.
     """
-    if level == "nightly":
-        if version is not None or checkout is not None or preset != testing.RELEASE:
+
+
+@test.result_callback()
+@click.pass_context
+def _test(context: click.Context, levels: list[tuple[str, dict[str, Any]]], /, **given: Any) -> None:
+    arguments = context.meta.get(_ARGUMENTS, ())
+    names = list(dict.fromkeys(name for name, _ in levels)) or ["all"]
+    options = _merged([given, *(of_level for _, of_level in levels)])
+    if len(names) > 1 and (both := {"all", _NIGHTLY} & set(names)):
+        raise click.UsageError(f"{both.pop()} goes with no other level")
+    if names == [_NIGHTLY]:
+        if any(given.values()):
             raise click.UsageError("nightly takes no --preset, --upstream or --source")
-        wanted = nightly.chosen(nightly.parts(nightly.today()), arguments)
-        if show:
+        wanted = nightly.chosen(nightly.parts(nightly.today()), (*options["parts"], *arguments))
+        if options["show"]:
             nightly.describe(wanted)
         elif not nightly.run(this_layout(), wanted):
             sys.exit(1)
         return
-    if show:
-        raise click.UsageError("--list is for nightly")
-    if level == "all" and arguments:
-        raise click.UsageError("arguments need a level: ./redstart test mtr -- innodb.create_tablespace")
-    if preset != testing.RELEASE and level not in testing.ANY_PRESET:
-        raise click.UsageError(f"--preset {preset} is for the levels {', '.join(testing.ANY_PRESET)}")
-    names = [name for name in testing.LEVELS if name not in testing.NOT_IN_ALL] if level == "all" else [level]
-    if not testing.run_levels(this_layout(), names, version, checkout, arguments, preset):
+    if arguments and (len(names) > 1 or names == ["all"]):
+        raise click.UsageError("arguments need one level: ./redstart test mtr -- innodb.create_tablespace")
+    if arguments and names[0] in testing.NO_ARGUMENTS:
+        raise click.UsageError(f"{names[0]} takes no arguments")
+    preset = options["preset"] or testing.RELEASE
+    if preset != testing.RELEASE and (other := [name for name in names if name not in testing.ANY_PRESET]):
+        raise click.UsageError(f"--preset {preset} is for the levels {', '.join(testing.ANY_PRESET)}, not {', '.join(other)}")
+    if names == ["all"]:
+        names = [name for name in testing.LEVELS if name not in testing.NOT_IN_ALL]
+    if not testing.run_levels(this_layout(), names, options["version"], options["checkout"], arguments, preset):
         sys.exit(1)
+
+
+def _merged(given: list[dict[str, Any]]) -> dict[str, Any]:
+    """Options of the call: of the group, and of each level."""
+    found: dict[str, Any] = {}
+    for key, value in (item for options in given for item in options.items()):
+        if value is not None and found.get(key) not in (None, value):
+            raise click.UsageError(f"options count for all levels, and one is given as {found[key]} and as {value}")
+        found[key] = found.get(key) if value is None else value
+    return found
+
+
+def _add_level(name: str, does: str) -> None:
+    """Make a level a command, so that it has help and is completed."""
+
+    def command(**given: Any) -> tuple[str, dict[str, Any]]:
+        return name, given
+
+    function = _upstream_options(command)
+    if name in testing.ANY_PRESET:
+        function = _preset_option(function)
+    what = "[OPTIONS]" if name in ("all", *testing.NO_ARGUMENTS) else "[OPTIONS] [-- ARGUMENT...]"
+    test.command(name, help=does, short_help=does, options_metavar=what)(function)
+
+
+for _name, _level in testing.LEVELS.items():
+    _add_level(_name, inspect.getdoc(_level) or "")
+_add_level("all", f"All but {', '.join(testing.NOT_IN_ALL)}: what CI runs.")
+
+
+@test.command(_NIGHTLY, options_metavar="[--list]", short_help="What `all` has no time for.")
+@click.option("--list", "show", is_flag=True, help="Show the parts and their commands.")
+@click.argument("parts", metavar="[-- PART...]", nargs=-1)
+def _nightly(**given: Any) -> tuple[str, dict[str, Any]]:
+    """What `all` has no time for, each part by a command of its own; without names all parts."""
+    return _NIGHTLY, given
 
 
 @cli.command(name="format")

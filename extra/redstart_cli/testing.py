@@ -553,6 +553,8 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
 }
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
+# Levels that have no use for arguments.
+NO_ARGUMENTS = ("image", "packages")
 # Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
 NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from redstart_cli import build as builds
@@ -72,6 +73,44 @@ def test_test(seen: dict[str, Any]) -> None:
     assert call("test", "--preset", "debug").exit_code == 2
     assert call("test", "overlay", "--preset", "asan").exit_code == 2
     assert call("test", "--", "innodb.a").exit_code == 2
+
+
+def test_several_levels(seen: dict[str, Any]) -> None:
+    assert call("test", "packages", "image", "packages").exit_code == 0
+    assert seen.pop("test") == (["packages", "image"], None, None, (), "release")
+    for arguments in ("unit mtr --preset debug", "--preset debug unit mtr", "unit --preset debug mtr --preset debug"):
+        assert call("test", *arguments.split()).exit_code == 0
+        assert seen.pop("test") == (["unit", "mtr"], None, None, (), "debug")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("mtr innodb.a", "no level innodb.a; there are overlay, "),
+        ("mtr image -- innodb.a", "arguments need one level"),
+        ("all -- innodb.a", "arguments need one level"),
+        ("image -- x", "image takes no arguments"),
+        ("--preset debug mtr overlay", "is for the levels unit, mtr, regression, not overlay"),
+        ("--preset asan mtr --preset debug", "one is given as asan and as debug"),
+        ("all mtr", "all goes with no other level"),
+        ("mtr nightly", "nightly goes with no other level"),
+    ],
+)
+def test_what_test_refuses(seen: dict[str, Any], arguments: str, words: str) -> None:
+    done = call("test", *arguments.split())
+    assert done.exit_code == 2 and words in done.stderr and "test" not in seen
+
+
+def test_levels_have_help_and_are_completed() -> None:
+    for name, level in testing.LEVELS.items():
+        done = call("test", name, "--help")
+        assert done.exit_code == 0 and (level.__doc__ or "").split()[0] in done.stdout
+        assert ("ARGUMENT" in done.stdout) == (name not in testing.NO_ARGUMENTS)
+        assert ("--preset" in done.stdout) == (name in testing.ANY_PRESET)
+        assert name in call("test", "--help").stdout
+    complete = ShellComplete(cli.cli, {}, "redstart", "_REDSTART_COMPLETE").get_completions
+    assert [found.value for found in complete(["test", "unit"], "re")] == ["regression", "replication"]
+    assert [found.value for found in complete(["build"], "d")] == ["debug"]
 
 
 def test_errors_are_one_message(

@@ -116,8 +116,10 @@ def test_chosen_parts() -> None:
         ("nightly --list", 0, "./redstart test mtr --preset debug"),
         ("nightly --list swap", 0, "./redstart test swap"),
         ("nightly swop", 1, "nightly has no part swop"),
-        ("nightly --preset debug", 2, "nightly takes no --preset"),
-        ("mtr --list", 2, "--list is for nightly"),
+        ("nightly --preset debug", 2, "No such option '--preset'"),
+        ("--preset debug nightly", 2, "nightly takes no --preset"),
+        ("mtr --list", 2, "No such option '--list'"),
+        ("nightly --list -- swap mtr-debug", 0, "./redstart test mtr --preset debug"),
     ],
 )
 def test_command(arguments: str, code: int, words: str) -> None:

@@ -54,7 +54,7 @@ def commands(text: str) -> Iterator[str]:
 
 def parse(line: str) -> None:
     """Read a command line as the program would, and do nothing; raises ClickException."""
-    plain = re.sub(r"\[(\w+)(?:\|\w+)+\]", r"\1", line)
+    plain = re.sub(r"\[(\w+)(?:\|\w+)+\]|\[(-- \w+)\]", r"\1\2", line)
     words = [STAND_INS.get(word, word) for word in shlex.split(plain, comments=True)[1:] if word != "--help"]
     command: click.Command = cli
     while isinstance(command, click.Group):
@@ -64,7 +64,19 @@ def parse(line: str) -> None:
         if found is None:
             raise click.UsageError(f"no such command: {words[0]}")
         command, words = PROGRAMS.get(words[0], found), words[1:]
+        if isinstance(command, click.Group) and command.chain:
+            _parse_chain(command, words)
+            return
     command.make_context("redstart", words)
+
+
+def _parse_chain(group: click.Group, words: list[str]) -> None:
+    context = group.make_context("redstart", words)
+    words = [*context._protected_args, *context.args]
+    while words:
+        name, command, words = group.resolve_command(context, words)
+        assert command is not None
+        words = command.make_context(name, words, parent=context, allow_extra_args=True, allow_interspersed_args=False).args
 
 
 @pytest.mark.parametrize("feature", WITH_PAGE)
