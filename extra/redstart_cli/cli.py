@@ -58,6 +58,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version,
               help="MySQL's release and the commit of this clone.")  # fmt: skip
+@click.option("--yes", is_flag=True, expose_value=False, help="Install Debian packages that are missing without asking.")
 def cli() -> None:
     """Redstart: a fork of MySQL as an overlay over the upstream source."""
 

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -65,7 +68,9 @@ class Machine:
     def be(self, uid: int) -> None:
         self.write("id", f"#!/bin/bash\necho {uid}\n")
 
-    def call(self, *arguments: str, script: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *arguments: str, script: Path | None = None, terminal: TextIO | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(script or self.clone / "redstart"), *arguments],
             cwd="/",
@@ -76,9 +81,24 @@ class Machine:
                 "INSTALLED": "ca-certificates",
                 **environment,
             },
-            capture_output=True,
+            stdin=terminal or subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=terminal or subprocess.PIPE,
             text=True,
         )
+
+    def call_in_terminal(self, answer: str, *arguments: str, **environment: str) -> tuple[int, str]:
+        """Status and what the terminal shows, which also holds what is typed."""
+        master, slave = os.openpty()
+        os.write(master, answer.encode())
+        with os.fdopen(slave, "r") as terminal:
+            done = self.call(*arguments, script=None, terminal=terminal, **environment)
+        shown = b""
+        with suppress(OSError):  # the end
+            while chunk := os.read(master, 10_000):
+                shown += chunk
+        os.close(master)
+        return done.returncode, shown.decode()
 
     def calls(self) -> str:
         path = self.folder / "calls"
@@ -111,6 +131,47 @@ def test_root_installs_what_the_command_needs_and_says_so(machine: Machine) -> N
     assert update.startswith("update") and install.startswith("install --yes --no-install-recommends")
     assert install.endswith("--quiet cmake lld")
     assert "strace" not in machine.calls() and "fio" not in machine.calls()
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "environment", "asks", "installs"),
+    [
+        ("\n", ["up"], {}, True, True),
+        ("yes\n", ["up"], {}, True, True),
+        ("n\n", ["up"], {}, True, False),
+        ("\x04", ["up"], {}, True, False),
+        ("", ["--yes", "up"], {}, False, True),
+        ("", ["up", "--yes"], {}, False, True),
+        ("", ["up"], {"CI": "true"}, False, True),
+        ("n\n", ["up", "--", "--yes"], {}, True, False),
+    ],
+)
+def test_in_a_terminal_it_asks(
+    machine: Machine, answer: str, arguments: list[str], environment: dict[str, str], asks: bool, installs: bool
+) -> None:
+    code, shown = machine.call_in_terminal(answer, *arguments, **environment)
+    assert ("go on? [Y/n]" in shown) == asks and (code, " install " in f" {machine.calls()}") == (int(not installs), installs)
+    assert ("nothing was installed" in shown) != installs
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["--version"], ["build", "-h"], ["--yes", "test", "mtr", "--help"]])
+def test_help_makes_and_installs_nothing(machine: Machine, arguments: list[str]) -> None:
+    shutil.copy(REPO / "cmake/upstream.json", machine.clone / "cmake")
+    shutil.copy(REPO / "CONTRIBUTING.md", machine.clone)
+    given = " ".join(word for word in arguments if word != "--yes")
+    result = machine.call(*arguments, INSTALLED="")
+    assert result.returncode == 0 and result.stdout.startswith(f"python -m redstart_cli {given}".rstrip())
+    shutil.rmtree(machine.clone / "build")
+    result = machine.call(*arguments, INSTALLED="")
+    default = json.loads((REPO / "cmake/upstream.json").read_text())["default"]
+    words = f"{default}-redstart" if "--version" in arguments else "    ./redstart status  "
+    assert result.returncode == 0 and words in result.stdout and result.stderr == ""
+    assert machine.calls() == "" and not (machine.clone / "build").exists()
+
+
+def test_help_of_mysql_is_no_help_of_ours(machine: Machine) -> None:
+    assert machine.call("sql", "-h", "localhost", INSTALLED="").returncode == 0
+    assert "ca-certificates" in machine.calls()
 
 
 def test_no_update_when_the_lists_are_good(machine: Machine) -> None:
