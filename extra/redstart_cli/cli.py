@@ -356,6 +356,11 @@ def fuzz(arguments: tuple[str, ...]) -> None:
     fuzz_main.main(args=list(arguments), prog_name="redstart fuzz", standalone_mode=False)
 
 
+for _command in cli.commands.values():
+    # The first paragraph, which click would cut.
+    _command.short_help = " ".join((_command.help or "").split("\n\n")[0].split())
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
