@@ -34,7 +34,7 @@ STOP_TIMEOUT_SEC = 600.0
 STATUS_PREFIXES = (
     "Innodb_tablespace_",
     "Innodb_startup_",
-    "Innodb_undo_resurrect_",
+    "Innodb_resurrect_",
     "Innodb_ddl_merge_",
     "Innodb_data_read",
     "Innodb_data_writ",

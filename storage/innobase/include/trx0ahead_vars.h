@@ -26,8 +26,8 @@ static MYSQL_SYSVAR_UINT(
 /** Elements of innobase_system_variables. */
 #define UNDO_READ_AHEAD_VARIABLES MYSQL_SYSVAR(undo_read_ahead_pages)
 
-/** Innodb_undo_resurrect_* */
-static SHOW_VAR undo_resurrect_status[] = {
+/** Innodb_resurrect_* */
+static SHOW_VAR resurrect_status[] = {
     {"pages", (char *)&undo_read_ahead::g_status.pages, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"reads", (char *)&undo_read_ahead::g_status.reads, SHOW_LONGLONG,
