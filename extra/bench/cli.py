@@ -316,6 +316,8 @@ def redo_command(
         check_names(settings.subjects, REDO_SUBJECTS)
         if seconds is not None and redo_mib is not None:
             raise BenchError("--seconds and --redo-mib exclude each other")
+        if check_rows and after_sec:
+            raise BenchError("--check-rows and --after exclude each other: the check warms the buffer pool")
         options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects, start_pool_mib, check_rows)
         _bench(settings, {"redo": lambda context: redo.run(context, options)})
 

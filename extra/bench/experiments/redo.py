@@ -206,7 +206,9 @@ class Rows:
         sums = server.query(f"CHECKSUM TABLE {tables}")
         if len(sums) != TABLES or any(value is None for _, value in sums):
             run.problems.append(f"no checksums: {sums}")
-        elif sums != self._sums.setdefault(flavour, sums):
+        elif flavour not in self._sums:
+            self._sums[flavour] = sums
+        elif sums != self._sums[flavour]:
             run.problems.append("other rows than after the first start")
         else:
             run.metrics["tables_equal"] = len(sums)
