@@ -99,8 +99,9 @@ constexpr ulong TRY_SEC = 1;
 a metadata lock. */
 constexpr int MAX_TRIES = 10;
 
-/** Tries to get all metadata locks without a warning. */
-constexpr int QUIET_TRIES = 3;
+/** Tries to get all metadata locks until the error log says that one cannot be
+had. */
+constexpr int TRIES_TO_WARN = 3;
 
 /** Undo log that was left for later. */
 struct Log {
@@ -339,7 +340,7 @@ bool Scan::lock_tables(THD *thd) {
         break;
       case Lock_result::NO_LOCK:
         release_tickets(thd);
-        if (++n_tries == QUIET_TRIES) {
+        if (++n_tries == TRIES_TO_WARN) {
           ib::warn(ER_IB_MSG_1186)
               << "DDL waits, because the metadata lock of table "
               << all[i].second << " cannot be had. Somebody has it exclusively,"
