@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .errors import LandingError
 from .mask import is_balanced
@@ -64,9 +64,9 @@ def landing(source: Source, edit: Edit) -> tuple[Landing, list[Spot]]:
     try:
         spots = find_spots(source, edit)
     except LandingError as error:
-        return Landing(**{**vars(base), "reason": str(error)}), []
+        return replace(base, reason=str(error)), []
     lines = tuple(source.line_number(spot.offset) for spot in spots)
-    return Landing(**{**vars(base), "anchor": spots[0].anchor, "lines": lines}), spots
+    return replace(base, anchor=spots[0].anchor, lines=lines), spots
 
 
 def apply_text(path: str, data: bytes, edits: Sequence[Edit]) -> tuple[bytes, list[Landing]]:
@@ -89,7 +89,7 @@ def apply_text(path: str, data: bytes, edits: Sequence[Edit]) -> tuple[bytes, li
     result = _splice(data, placed)
     reason = _no_longer_parses(source, result)
     if reason:
-        return data, [Landing(**{**vars(found), "reason": reason}) for found in landings]
+        return data, [replace(found, reason=reason) for found in landings]
     return result, landings
 
 
