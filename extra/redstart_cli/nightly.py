@@ -44,7 +44,7 @@ class Part:
 
 def parts(seed: int) -> list[Part]:
     """In the order of their runs, the short ones first; `seed` is another each day."""
-    kinds = "kill,power,fault,sites"
+    kinds = "kill,power,fault,sites,redo"
     long = ("--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC))
     binlog = ("binlog", "--", "--seed", f"{seed}000")
     torn = ("--images", str(TORN_IMAGES), "--every-byte", "1", "--seconds", str(TORN_SEC))

@@ -88,6 +88,10 @@ class Run_limits {
   size_t m_n_record_bytes{0};
 };
 
+/** A copy of a page was found in the doublewrite buffer, at the start.
+@param[in]  page  copy */
+void note_copy(const byte *page);
+
 /** Lives while a batch of redo is applied. With innodb_redo_recovery=STOCK it
 only counts. */
 class Batch : public buf_run::Collector {
@@ -103,8 +107,13 @@ class Batch : public buf_run::Collector {
   @param[in]  pages     its pages */
   void apply(space_id_t space_id, const recv_sys_t::Pages &pages);
 
-  /** Wait until redo was applied to all pages that apply() was called for. */
+  /** Wait until redo was applied to all pages of the batch; ends the server if
+  one of them cannot be read. All of them were asked for. */
   void finish();
+
+  /** Redo was applied to all pages: add what was read to the status variables.
+  The buffer pool forgets it when it is emptied. */
+  void count_pages() const;
 
   /** @return true if a tablespace has compressed pages */
   bool has_compressed() const { return m_has_compressed; }
@@ -151,6 +160,9 @@ class Batch : public buf_run::Collector {
   /** Body of each thread. */
   void work();
 
+  /** Wait until threads have applied redo to what they were given. */
+  void end_threads();
+
   /** Read the pages of a run, and apply redo to them.
   @param[in]  run  run
   @param[in]  gap  buffer for a page that nobody wants */
@@ -181,9 +193,9 @@ class Batch : public buf_run::Collector {
   /** Read calls for them. */
   std::atomic<size_t> m_n_reads{0};
   /** Pages that this server had read before. */
-  const size_t m_n_pages_before;
+  size_t m_n_pages_before;
   /** Its read calls before. */
-  const size_t m_n_reads_before;
+  size_t m_n_reads_before;
   /** When the batch began. */
   const std::chrono::steady_clock::time_point m_begin{
       std::chrono::steady_clock::now()};

@@ -99,16 +99,19 @@ class Reading {
 
   /** Redo log. */
   const log_t &m_log;
-  /** False if nothing is read ahead, or nothing more. */
+  /** False if nothing is read ahead of the parser, or nothing more. */
   bool m_is_on;
-  /** From here redo was read last. */
-  lsn_t m_lsn{0};
+  /** The same while a batch is applied, which comes to the end of redo first.
+   */
+  bool m_is_beside_on{true};
   /** Bytes of pages for which no redo was asked for. */
   size_t m_n_beside{0};
   /** Up to here redo was asked for, to be parsed soon. */
   lsn_t m_asked_lsn{0};
   /** Up to here it was asked for while a batch was applied. */
   lsn_t m_beside_lsn{0};
+  /** Bytes that were asked for then. */
+  lsn_t m_n_asked_beside{0};
   /** Objects of indexes. */
   const mtr_index::Keeper m_keeper;
   /** Adds records to pages; nothing if innodb_redo_recovery is STOCK. */

@@ -56,8 +56,11 @@ again. */
 #include "log0apply.h"
 
 #include <algorithm>
+#include <chrono>
+#include <sstream>
 #include <system_error>
 #include <thread>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -69,6 +72,7 @@ again. */
 #include "ibuf0ibuf.h"
 #include "log0pack.h"
 #include "log0redo.h"
+#include "mach0data.h"
 #include "mysql/components/library_mysys/my_system.h"
 #include "mysql/status_var.h"
 #include "os0enc.h"
@@ -94,6 +98,9 @@ constexpr size_t RUN_RECORD_BYTES = 256 * 1024;
 /** With less memory for records no pages are kept: there would be few, and
 records need the memory. */
 constexpr size_t LEAST_POOL_BYTES = 4 * 1024 * 1024;
+
+/** Time between two looks at whether reads have come, in microseconds. */
+constexpr int AWAIT_USEC = 500;
 
 /** Threads that read and apply. Most of the time they wait for the volume. */
 constexpr size_t MIN_THREADS = 32;
@@ -261,6 +268,73 @@ void complete_read(const IORequest &request, buf_page_t *page, bool is_full) {
   }
 }
 
+/** LSN of the newest copy of a page that the doublewrite buffer had at the
+start, for each tablespace. */
+std::unordered_map<space_id_t, lsn_t> s_copies;
+
+/** Restore torn pages of all tablespaces before the first batch, while the
+doublewrite buffer has copies of them. MySQL does so when a tablespace is opened
+for its redo: the pages that were written by then, of a batch before or of other
+tablespaces, have taken the place of copies, and a server that is killed now
+leaves torn pages for good. Copies older than the checkpoint are of pages that
+are in their files. The others have redo, so that their tablespaces would be
+opened anyway. */
+void restore_copies() {
+  const auto copies = std::exchange(s_copies, {});
+
+  if (!is_on() || is_restored()) {
+    return;
+  }
+
+  mutex_enter(&recv_sys->mutex);
+
+  for (const auto &[space_id, lsn] : copies) {
+    if (lsn >= recv_sys->checkpoint_lsn && space_id != TRX_SYS_SPACE) {
+      /* Who applies redo to it finds out the same. */
+      static_cast<void>(fil_tablespace_open_for_recovery(space_id));
+    }
+  }
+
+  mutex_exit(&recv_sys->mutex);
+}
+
+/** Wait until redo was applied to all pages of a batch. A page that cannot be
+read never comes: MySQL would wait for it for ever. All reads were requested. */
+void await_pages() {
+  mutex_enter(&recv_sys->mutex);
+
+  while (recv_sys->n_pages_to_recover.value() > 0) {
+    mutex_exit(&recv_sys->mutex);
+
+    /* Redo is applied to a page before its read is over. */
+    const bool is_over = buf_pool_pending_io_reads_count() == 0;
+
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(is_over ? 0 : AWAIT_USEC));
+    mutex_enter(&recv_sys->mutex);
+
+    if (is_over && recv_sys->n_pages_to_recover.value() > 0) {
+      std::ostringstream text;
+
+      text << "Redo cannot be applied to these pages, for they cannot be read:";
+      for (const auto &space : *recv_sys->spaces) {
+        for (const auto &page : space.second.m_pages) {
+          if (page.second->state == RECV_BEING_READ) {
+            text << " " << page_id_t{space.first, page.first};
+          }
+        }
+      }
+      text << ". If they are damaged, the doublewrite buffer has no copy of"
+              " them. Restore a backup, or see what --innodb-force-recovery=1"
+              " makes of them.";
+      mutex_exit(&recv_sys->mutex);
+      ib::fatal(UT_LOCATION_HERE, ER_IB_MSG_383, text.str().c_str());
+    }
+  }
+
+  mutex_exit(&recv_sys->mutex);
+}
+
 }  // namespace
 
 size_t Room::limit(size_t n_kept, size_t n_new) const {
@@ -288,21 +362,34 @@ bool Run_limits::add(page_no_t page_no, size_t n_record_bytes) {
   return true;
 }
 
-Batch::Batch()
-    : m_n_pages_before(get_n_pages_read()), m_n_reads_before(os_n_file_reads) {
+void note_copy(const byte *page) {
+  auto &lsn = s_copies[mach_read_from_4(page + FIL_PAGE_SPACE_ID)];
+
+  lsn = std::max(lsn, mach_read_from_8(page + FIL_PAGE_LSN));
+}
+
+Batch::Batch() {
+  restore_copies();
+
   /* They will be given to tablespaces as they are opened. */
   if (recv_sys->keys != nullptr) {
     evict_pages();
   }
+
+  m_n_pages_before = get_n_pages_read();
+  m_n_reads_before = os_n_file_reads;
 }
 
 Batch::~Batch() {
-  finish();
+  end_threads();
 
   ++s_status.batches;
+  s_status.apply_usec += to_usec(std::chrono::steady_clock::now() - m_begin);
+}
+
+void Batch::count_pages() const {
   s_status.pages_read += get_n_pages_read() - m_n_pages_before;
   s_status.page_reads += os_n_file_reads - m_n_reads_before;
-  s_status.apply_usec += to_usec(std::chrono::steady_clock::now() - m_begin);
 }
 
 std::vector<recv_addr_t *> Batch::take(const recv_sys_t::Pages &pages) {
@@ -427,16 +514,13 @@ void Batch::submit_run() {
 }
 
 void Batch::submit(Run &&run) {
-  if (m_threads.empty()) {
-    const size_t n_cores = my_num_vcpus();
-
+  /* One more for each run, as few as it takes. */
+  if (m_threads.size() <
+      std::clamp(2 * size_t{my_num_vcpus()}, MIN_THREADS, MAX_THREADS)) {
     try {
-      while (m_threads.size() <
-             std::clamp(2 * n_cores, MIN_THREADS, MAX_THREADS)) {
-        m_threads.push_back(os_thread_create(
-            PFS_NOT_INSTRUMENTED, m_threads.size(), [this]() { work(); }));
-        m_threads.back().start();
-      }
+      m_threads.push_back(os_thread_create(
+          PFS_NOT_INSTRUMENTED, m_threads.size(), [this]() { work(); }));
+      m_threads.back().start();
     } catch (const std::system_error &) {
       /* Those that there are do it. */
     }
@@ -505,6 +589,11 @@ void Batch::complete(const Run &run, byte *gap) {
 }
 
 void Batch::finish() {
+  end_threads();
+  await_pages();
+}
+
+void Batch::end_threads() {
   if (m_threads.empty()) {
     return;
   }

@@ -350,6 +350,8 @@ void note_group(lsn_t n_bytes) {
 }
 
 bool leave_pages(const redo_recovery::Batch &batch) {
+  batch.count_pages();
+
   if (!may_leave_pages(batch)) {
     return false;
   }

@@ -14,10 +14,9 @@ while redo is parsed. Here the system is told what will be wanted: the AHEAD
 bytes after the next read, in steps of STEP. It reads them into its page cache
 while parsing goes on. Redo log files are always read through the page cache,
 whatever innodb_flush_method says. While a batch is applied that is not the
-last, as many bytes of redo are asked for as pages are read, up to AHEAD_BESIDE.
-Nothing depends on it: what has not arrived
-is waited for as before, errors are met by who reads, and encrypted redo is
-decrypted there.
+last, as many bytes of redo are asked for as pages are read, up to AHEAD_BESIDE
+more. Nothing depends on it: what has not arrived is waited for as before,
+errors are met by who reads, and encrypted redo is decrypted there.
 
 Beyond the end of redo some bytes are read for nothing, up to AHEAD or
 AHEAD_BESIDE: where redo ends is not known before it was read. What has arrived
@@ -257,25 +256,34 @@ Reading::~Reading() {
                             << " objects of indexes, used them again "
                             << m_keeper.n_found() << " times.";
   }
+  if (m_n_asked_beside > 0) {
+    ib::info(ER_IB_MSG_383)
+        << "Redo recovery: asked for " << m_n_asked_beside / 1024
+        << " KiB of redo while pages were read.";
+  }
 }
 
 void Reading::ahead_beside(size_t n_bytes) {
   const auto end_lsn =
-      m_lsn + std::min<lsn_t>(AHEAD_BESIDE, buf_pool_get_curr_size() / 4);
+      m_asked_lsn + std::min<lsn_t>(AHEAD_BESIDE, buf_pool_get_curr_size() / 4);
 
   m_beside_lsn = std::max(m_beside_lsn, m_asked_lsn);
 
   /* Little by little: the pages should not have to wait. */
   for (m_n_beside += n_bytes; m_n_beside >= STEP_BESIDE;
        m_n_beside -= STEP_BESIDE) {
-    if (m_is_on && m_beside_lsn < end_lsn) {
-      m_is_on = ask(m_beside_lsn, STEP_BESIDE);
+    if (m_is_beside_on && m_beside_lsn < end_lsn) {
+      const auto begin = m_beside_lsn;
+
+      m_is_beside_on = ask(m_beside_lsn, STEP_BESIDE);
+      if (m_is_beside_on) {
+        m_n_asked_beside += m_beside_lsn - begin;
+      }
     }
   }
 }
 
 void Reading::ahead_of(lsn_t lsn) {
-  m_lsn = lsn;
   m_asked_lsn = std::max(m_asked_lsn, lsn);
 
   /* Also for what ahead_beside() has asked for: memory may have been short. */

@@ -80,7 +80,8 @@ class Maker {
       if (is_instant) {
         put_2(bytes, 1 + up_to(2));
       }
-      put_2(bytes, 1);
+      /* All fields are unique in a secondary index. */
+      put_2(bytes, !is_versioned && up_to(3) == 0 ? n_fields : 1);
       put_2(bytes, 0x8004);
       put_2(bytes, 0x8006);
       put_2(bytes, 0x8007);
@@ -89,11 +90,18 @@ class Maker {
       }
     }
     if (is_versioned) {
-      put_2(bytes, 1);
-      put_2(bytes, n_fields - 1);
-      const bool is_added = up_to(1) == 0;
-      put_2(bytes, (n_fields - 1) | (is_added ? 0x8000 : 0x4000));
-      bytes.push_back(1);
+      const auto n_columns = 1 + up_to(n_fields - 4);
+      put_2(bytes, n_columns);
+      for (auto i = n_fields - n_columns; i < n_fields; ++i) {
+        const auto versions = up_to(3);
+        put_2(bytes, i);
+        put_2(bytes, i | versions << 14);
+        for (uint32_t version = 1; version <= 2; ++version) {
+          if ((versions & version) != 0) {
+            bytes.push_back(version);
+          }
+        }
+      }
     }
 
     return bytes;

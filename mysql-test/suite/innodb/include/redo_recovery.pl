@@ -28,6 +28,14 @@
 #   compare_runs($is_kept, @server_options);  # after that
 #   check_refusal($what, @server_options);    # the same
 #   check_buffered(@server_options);
+#   make_crash_with_pages_written_twice();    # instead of make_crash()
+#   spoil_with(\&tear_pages);     # from now on, before each recovery of a crash; or
+#                                 # \&make_backup, \&damage_page, or nothing
+#   check_damaged();              # with \&damage_page, after compare_pages()
+#   check_log($pattern);          # what the last recovery must have said
+#   check_read_only();
+#   make_crash_with_counter();    # instead of make_crash()
+#   check_counter(@server_options);
 #   finish();
 
 require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/tablespace_check.pl";
@@ -157,11 +165,17 @@ sub make_crash {
   move('data', 'data.crashed');
 }
 
+# What is done to a crash before each recovery.
+my $spoil;
+
+sub spoil_with { ($spoil) = @_; }
+
 # Begin with the crash again.
 sub restore {
   rmtree('data');
   system('cp', '-a', '--sparse=always', 'data.crashed', 'data') == 0
     or die 'Cannot copy';
+  $spoil->() if $spoil;
 }
 
 # Recover, and remove what was made for the crash.
@@ -207,6 +221,9 @@ sub differences {
 # Batches of the last recovery, and where redo of the crash ends.
 my ($n_batches, $end_of_redo);
 
+# Pages after it.
+my $recovered;
+
 # Let a server write pages until a checkpoint has passed half of the redo, and with it
 # changes of pages that were changed again after it.
 sub write_half {
@@ -218,7 +235,9 @@ sub write_half {
 sub recovered {
   my (@server_options) = @_;
   restore();
-  start('--innodb-force-recovery=3', @server_options) or die 'Cannot start';
+  start('--innodb-force-recovery=3', @server_options)
+    or die 'Cannot start: ' . read_file($log);
+  check_status();
   stop();
   my $n_pages = 0;
   $n_pages += $_ foreach read_file($log) =~ /Applying a batch of (\d+) redo/g;
@@ -229,7 +248,25 @@ sub recovered {
     if $is_parallel ? ($n_used // 0) < 10000 : defined $n_used;
   $n_batches = () = read_file($log) =~ /Applying a batch of/g;
   $end_of_redo = (read_file($log) =~ /scanned up to log sequence number (\d+)/g)[-1];
-  return pages('data');
+  return $recovered = pages('data');
+}
+
+# The status variables must say what the error log says of the recovery.
+sub check_status {
+  my %status = split(' ', sql("SHOW GLOBAL STATUS LIKE 'Innodb_recovery_%'"));
+  my $text = read_file($log);
+  my ($n_pages, $n_reads, $n_kept) = runs();
+  my $n_applied = () = $text =~ /Applying a batch of/g;
+  my $value = sub { return $status{"Innodb_recovery_$_[0]"} // -1; };
+
+  die join(' ', 'Status:', %status)
+    if $value->('batches') != $n_applied
+    || $value->('pages_kept') != $n_kept
+    || $value->('pages_read') < $n_pages
+    || $value->('page_reads') < $n_reads
+    || $value->('redo_bytes') < 1024 * 1024
+    || $value->('redo_usec') <= 0
+    || $value->('apply_usec') <= 0;
 }
 
 sub compare_pages {
@@ -537,7 +574,8 @@ sub runs {
   return @sums;
 }
 
-# Compare pages, and see that they were read by runs and, if so, kept.
+# Compare pages, and see that they were read by runs and, if so, kept; then redo of
+# the next batches was asked for meanwhile.
 sub compare_runs {
   my ($is_kept, @server_options) = @_;
   compare_pages(@server_options);
@@ -549,6 +587,8 @@ sub compare_runs {
   die "$n_kept pages were kept" if $is_kept ? $n_kept < 500 : $n_kept > 0;
   my $is_evicted = read_file($log) =~ /writing and evicting [1-9]\d* pages/;
   die 'Pages were ' . ($is_evicted ? '' : 'not ') . 'evicted' if $is_evicted xor $is_kept;
+  my ($n_asked) = read_file($log) =~ /asked for (\d+) KiB of redo while pages/;
+  die 'Redo was not asked for' if $is_kept && ($n_asked // 0) < 1024;
 }
 
 # CRC-32C, bit by bit.
@@ -616,6 +656,161 @@ sub check_refusal {
   my $is_well = $text =~ $reason && $text =~ /MySQL Server - end/
     && $text !~ /Assertion failure|got signal/;
   print($is_well ? "The server refuses.\n" : "The server does not end well: $text\n");
+}
+
+# Leave pages whose redo goes on after they were written, by way of the doublewrite
+# buffer.
+sub make_crash_with_pages_written_twice {
+  @names = ('compact', 'dynamic', 'encrypted', 'redundant');
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  make_table($_, $tables{$_}, 3000) foreach @names;
+  sql('SET GLOBAL innodb_fast_shutdown = 0');
+  stop();
+
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  foreach my $name (@names) {
+    sql("UPDATE $name SET b = CONCAT(b, REPEAT('y', a % 90)), d = d + 1;
+         FLUSH TABLES $name FOR EXPORT;
+         UNLOCK TABLES;
+         UPDATE $name SET d = d + 1, c = UPPER(c);
+         DELETE FROM $name WHERE a % 7 = 0");
+  }
+  sql('CREATE TABLE late (a INT PRIMARY KEY, b CHAR(9));
+       CREATE TABLE late_too (a INT PRIMARY KEY)');
+  $sums_before = sql(sums());
+  crash();
+  move('data', 'data.crashed');
+}
+
+# Tear the pages that the doublewrite buffer has a copy of: as a power cut leaves them
+# if one half is the new one, and the other is not.
+sub tear_pages {
+  my (%file_of, $n_torn);
+
+  foreach my $name (glob('data/test/*.ibd')) {
+    open(my $file, '<:raw', $name) or die "Cannot read $name: $!";
+    read($file, my $page, 42);
+    $file_of{ unpack('N', substr($page, 38, 4)) } = $name;
+  }
+  foreach my $name (glob('data/*.dblwr')) {
+    open(my $file, '<:raw', $name) or die "Cannot read $name: $!";
+    while (read($file, my $page, 16384) == 16384) {
+      my $page_no = unpack('N', substr($page, 4, 4));
+      my $ibd     = $file_of{ unpack('N', substr($page, 34, 4)) };
+      next unless $page_no > 0 && defined $ibd;
+      open(my $data, '+<:raw', $ibd) or die "Cannot open $ibd: $!";
+      seek($data, $page_no * 16384, 0);
+      # An older copy of the page may be there, too.
+      read($data, my $now, 16384) == 16384 or next;
+      next if $now ne $page;
+      seek($data, $page_no * 16384 + 8192, 0);
+      print $data "\x5A" x 8192;
+      close($data) or die "Cannot write $ibd: $!";
+      ++$n_torn;
+    }
+  }
+  die 'Too few pages are torn: ' . ($n_torn // 0) if ($n_torn // 0) < 100;
+}
+
+# Give one page of a table, to which redo has to be applied, a wrong checksum, and no
+# server a copy of it.
+sub damage_page {
+  my ($page) = grep { /^dynamic\.ibd:[1-9]\d$/ }
+    differences(pages('data.crashed'), $recovered);
+  my ($name, $page_no) = $page =~ /(.*):(\d+)/ or die 'No page';
+  overwrite("data/test/$name", $page_no * 16384 + 16376, 'bad!');
+  foreach my $file (glob('data/*.dblwr')) {
+    my $n_bytes = -s $file;
+    truncate($file, 0) && truncate($file, $n_bytes) or die "Cannot truncate: $!";
+  }
+}
+
+# A page that redo has to be applied to cannot be read: a server ends, and says so.
+sub check_damaged {
+  foreach my $redo ('STOCK', 'PARALLEL') {
+    restore();
+    print("$redo: ");
+    if (start("--innodb-redo-recovery=$redo")) {
+      print("The server starts.\n");
+      crash();
+      next;
+    }
+    check_log('Database page corruption on disk');
+    check_log('Redo cannot be applied to these pages, for they cannot be read: '
+      . '\[page id: space=\d+, page number=\d+\]\. If');
+    print("The server ends.\n");
+    check_rows("--innodb-redo-recovery=$redo", '--innodb-force-recovery=1');
+  }
+}
+
+# Make redo say that a backup program has left it.
+sub make_backup {
+  foreach my $name (grep { /#ib_redo\d+$/ } glob('data/#innodb_redo/*')) {
+    open(my $file, '+<:raw', $name) or die "Cannot open $name: $!";
+    read($file, my $block, 508) == 508 or die "$name is short";
+    substr($block, 16, 32) = pack('a32', 'MEB 9.7.4');
+    seek($file, 0, 0);
+    print $file $block . pack('N', checksum($block));
+    close($file) or die "Cannot write $name: $!";
+  }
+}
+
+sub check_log {
+  my ($pattern) = @_;
+  my $n = () = read_file($log) =~ /$pattern/g;
+  die "The log does not say $pattern:\n" . read_file($log) if $n == 0;
+  return $n;
+}
+
+# A server that may not write refuses to recover, and opens after a recovery.
+sub check_read_only {
+  foreach my $redo ('STOCK', 'PARALLEL') {
+    my @server_options = ("--innodb-redo-recovery=$redo",
+      '--innodb-recovery-flush=BACKGROUND');
+    restore();
+    print("$redo: ");
+    if (start('--innodb-read-only', @server_options)) {
+      print("The server starts.\n");
+      crash();
+      next;
+    }
+    check_log("Can't initiate database recovery, running in read-only-mode");
+    print('The server refuses. ');
+    start(@server_options) or die 'Cannot start';
+    stop();
+    start('--innodb-read-only', @server_options) or die 'Cannot start';
+    print_rows();
+  }
+}
+
+# Leave a counter that is in redo alone: the row with its value is gone.
+sub make_crash_with_counter {
+  start() or die 'Cannot start';
+  sql('CREATE TABLE counted (a BIGINT AUTO_INCREMENT PRIMARY KEY, b INT);
+       INSERT INTO counted VALUES (1, 1)');
+  sql('SET GLOBAL innodb_fast_shutdown = 0');
+  stop();
+  start() or die 'Cannot start';
+  sql('INSERT INTO counted VALUES (123456789, 2);
+       DELETE FROM counted WHERE b = 2');
+  crash();
+  move('data', 'data.crashed');
+}
+
+# The next value, also if the server is killed twice when it has opened.
+sub check_counter {
+  my (@server_options) = @_;
+  foreach my $n_kills (0, 2) {
+    restore();
+    foreach my $n (1 .. $n_kills) {
+      start(@server_options) or die 'Cannot start';
+      crash();
+    }
+    start(@server_options) or die 'Cannot start';
+    print($n_kills, ' kills: ', sql('INSERT INTO counted (b) VALUES (3);
+      SELECT a FROM counted WHERE b = 3'));
+    stop();
+  }
 }
 
 # Records are left out or repeated, in a debug server.
