@@ -3,7 +3,9 @@
 # The packages in Debian roots, as root: on a machine without a database, over a stock installation with
 # data, and back.
 #
-#   extra/package_test.sh PACKAGES ROOT MIRROR
+#   extra/package_test.sh PACKAGES ROOT MIRROR [oracle]
+#
+# With the last word only the part about the layout of MySQL's own packages (Oracle's apt repository) is run.
 #
 # PACKAGES holds the .deb files, ROOT is a new minbase root of sid (debootstrap), MIRROR the archive. A root
 # of Debian 12 is made beside ROOT. No systemd runs in a root: extra/fake_systemctl.sh starts and stops the
@@ -12,7 +14,7 @@
 # packages need.
 set -euo pipefail
 
-packages=$1 sid=$2 mirror=$3
+packages=$1 sid=$2 mirror=$3 only=${4:-}
 bookworm=$sid.bookworm
 here=$(dirname "$(realpath "$0")")
 
@@ -112,6 +114,7 @@ fresh() {
   expect_value 'CURRENT_USER()' root@localhost
   expect_plugin mysqlx ACTIVE
   expect_value '@@mysqlx_port, @@mysqlx_socket' '33060	/var/run/mysqld/mysqlx.sock'
+  expect_value '@@bind_address, @@mysqlx_bind_address' '127.0.0.1	127.0.0.1'
   [ -n "$(ss -Hltn 'sport = :33060')" ] || die "nobody listens for the X protocol"
   if as_mysql mysql --no-defaults --user=root --socket=/run/mysqld/mysqld.sock --execute 'SELECT 1' >/dev/null 2>&1; then
     die "another user than root logs in as root"
@@ -162,11 +165,194 @@ next_version() {
   mapfile -t next < <(cd "$root" && find next -name '*.deb' -printf '/%p\n' | sort)
 }
 
+# MySQL's own packages for Debian 12 cannot be had here. oracle_packages makes some with their names, relations, files
+# and settings, as packaging/deb-in of MySQL's source has them, of what is in ours; what the scripts do that matters to
+# other packages is done here as well. Their server is therefore ours, and so is nothing that this can say of theirs.
+oracle_version=9.7.4-1debian12
+# oracle NAME [FIELD...]: build the tree /oracle/NAME.
+oracle() {
+  local name=$1 tree=$root/oracle/$1
+  shift
+  mkdir -p "$tree/DEBIAN"
+  printf '%s\n' "Package: $name" "Version: $oracle_version" 'Architecture: amd64' 'Maintainer: A test <test@example.org>' "$@" \
+    'Description: has the layout of the package of MySQL' >"$tree/DEBIAN/control"
+  [ ! -d "$tree/etc" ] || (cd "$tree" && find etc -type f -printf '/%p\n') >"$tree/DEBIAN/conffiles"
+  dpkg-deb -Znone --root-owner-group --build "$tree" "$root/oracle/$name.deb" >/dev/null
+  rm -rf "$tree"
+}
+# script NAME WHICH: a script of the package, from standard input.
+script() {
+  mkdir -p "$root/oracle/$1/DEBIAN"
+  { printf '#!/bin/sh\nset -e\n'; cat; } >"$root/oracle/$1/DEBIAN/$2"
+  chmod 755 "$root/oracle/$1/DEBIAN/$2"
+}
+# move PACKAGE PATH...: from the files of ours, which are in /oracle/server-core and /oracle/client-core.
+move() {
+  local path from package=$1
+  shift
+  for path; do
+    from=$root/oracle/server-core/$path
+    [ -e "$from" ] || from=$root/oracle/client-core/$path
+    mkdir -p "$root/oracle/$package/$(dirname "$path")"
+    mv "$from" "$root/oracle/$package/$path"
+  done
+}
+oracle_packages() {
+  local deb name share=usr/share/mysql-9.7 v="= $oracle_version"
+  local -A needs
+  mkdir -p "$root/oracle"
+  for name in server-core client-core; do
+    deb=$(find "$root/packages" -name "redstart-${name}_*.deb")
+    dpkg-deb --extract "$deb" "$root/oracle/$name"
+    needs[$name]=$(dpkg-deb --field "$deb" Depends)
+  done
+  for name in authentication_kerberos_client authentication_oci_client authentication_openid_connect_client \
+    authentication_webauthn_client mysql_native_password telemetry_client; do
+    move mysql-community-client-plugins "usr/lib/mysql/plugin/$name.so"
+  done
+  oracle mysql-community-client-plugins "Depends: ${needs[client-core]}"
+  move mysql-community-client-core usr/{bin/mysql,share/man/man1/mysql.1.gz} usr/{bin/mysqldump,share/man/man1/mysqldump.1.gz}
+  oracle mysql-community-client-core "Depends: ${needs[client-core]}, mysql-community-client-plugins ($v)" \
+    'Provides: virtual-mysql-client-core' 'Conflicts: mysql-client-core-8.0'
+  for name in mysqladmin mysqlcheck mysqlimport mysqlshow mysqlslap mysql_config_editor mysqldumpslow myisam_ftdump; do
+    move mysql-community-client "usr/bin/$name" "usr/share/man/man1/$name.1.gz"
+  done
+  oracle mysql-community-client "Depends: mysql-common (>= $oracle_version), mysql-community-client-core ($v)" \
+    'Provides: virtual-mysql-client' 'Conflicts: mysql-client-8.0, mysql-client-core-8.0, mysql-server-core'
+  oracle mysql-client "Depends: mysql-community-client ($v)"
+  mkdir -p "$root/oracle/libmysqlclient24/usr/lib/x86_64-linux-gnu"
+  touch "$root/oracle/libmysqlclient24/usr/lib/x86_64-linux-gnu/libmysqlclient.so.24.3.0"
+  oracle libmysqlclient24 "Depends: mysql-common (>= $oracle_version), mysql-community-client-plugins ($v)"
+
+  mkdir -p "$root/oracle/mysql-common/etc/mysql/conf.d"
+  printf '!includedir /etc/mysql/conf.d/\n' >"$root/oracle/mysql-common/etc/mysql/my.cnf.fallback"
+  printf '[mysql]\n' >"$root/oracle/mysql-common/etc/mysql/conf.d/mysql.cnf"
+  script mysql-common postinst <<<'update-alternatives --install /etc/mysql/my.cnf my.cnf /etc/mysql/my.cnf.fallback 100'
+  script mysql-common postrm <<'SH'
+[ "$1" != purge ] || update-alternatives --remove-all my.cnf
+SH
+  oracle mysql-common 'Multi-Arch: foreign' 'Conflicts: mysql, mysql-server-8.0, mysql-server-core-8.0, mysql-server-core, mysql-client-8.0, mysql-client-core-8.0'
+
+  rm -r "$root/oracle/client-core" "$root"/oracle/server-core/usr/share/{doc,lintian}
+  mv "$root/oracle/server-core/usr/share/mysql" "$root/oracle/server-core/$share"
+  mv "$root/oracle/server-core" "$root/oracle/mysql-community-server-core"
+  oracle mysql-community-server-core "Depends: ${needs[server-core]}" 'Provides: virtual-mysql-server-core' \
+    'Conflicts: mysql, mysql-server-core-8.0, mysql-server-core' 'Replaces: mysql-server-core'
+
+  local tree=$root/oracle/mysql-community-server
+  mkdir -p "$tree/etc/mysql/mysql.conf.d" "$tree/usr/lib/systemd/system" "$tree/usr/lib/tmpfiles.d" "$tree/$share"
+  printf '!includedir /etc/mysql/conf.d/\n!includedir /etc/mysql/mysql.conf.d/\n' >"$tree/etc/mysql/mysql.cnf"
+  printf '[mysqld]\npid-file = /var/run/mysqld/mysqld.pid\nsocket = /var/run/mysqld/mysqld.sock\ndatadir = /var/lib/mysql\nlog-error = /var/log/mysql/error.log\n' \
+    >"$tree/etc/mysql/mysql.conf.d/mysqld.cnf"
+  printf 'd /run/mysqld 0755 mysql mysql -\n' >"$tree/usr/lib/tmpfiles.d/mysql.conf"
+  printf '#!/bin/sh\n' >"$tree/$share/mysql-systemd-start"
+  chmod 755 "$tree/$share/mysql-systemd-start"
+  # The options are for the server, which is ours and looks for these elsewhere.
+  printf '%s\n' '[Unit]' 'After=network-online.target' '[Install]' 'WantedBy=multi-user.target' '[Service]' 'User=mysql' 'Group=mysql' \
+    'Type=notify' "ExecStartPre=+/$share/mysql-systemd-start pre" \
+    "ExecStart=/usr/sbin/mysqld --lc-messages-dir=/$share --character-sets-dir=/$share/charsets" \
+    'TimeoutSec=0' 'LimitNOFILE=10000' 'Restart=on-failure' >"$tree/usr/lib/systemd/system/mysql.service"
+  script mysql-community-server preinst <<'SH'
+getent group mysql >/dev/null || addgroup --system mysql >/dev/null
+getent passwd mysql >/dev/null || adduser --ingroup mysql --system --no-create-home --home /var/lib/mysql --shell /bin/false mysql >/dev/null
+SH
+  script mysql-community-server postinst <<'SH'
+[ "$1" = configure ] || exit 0
+update-alternatives --force --install /etc/mysql/my.cnf my.cnf /etc/mysql/mysql.cnf 300
+[ -d /var/lib/mysql ] || install -d -m 750 -o mysql -g mysql /var/lib/mysql
+[ -d /var/lib/mysql-files ] || install -d -m 770 -o mysql -g mysql /var/lib/mysql-files
+[ -d /var/lib/mysql-keyring ] || install -d -m 750 -o mysql -g mysql /var/lib/mysql-keyring
+[ -d /var/log/mysql ] || install -d -m 750 -o mysql -g adm /var/log/mysql
+if [ -z "$(ls -A /var/lib/mysql)" ]; then
+  mysqld --lc-messages-dir=/usr/share/mysql-9.7 --character-sets-dir=/usr/share/mysql-9.7/charsets --initialize-insecure --user=mysql
+fi
+deb-systemd-helper enable mysql.service >/dev/null
+deb-systemd-invoke start mysql.service
+SH
+  script mysql-community-server prerm <<'SH'
+[ "$1" != remove ] || deb-systemd-invoke stop mysql.service
+SH
+  # Purging waits for the end of every server, and fails if one goes on. Whether to remove the data is asked; no is default.
+  script mysql-community-server postrm <<'SH'
+case $1 in
+  remove) update-alternatives --remove my.cnf /etc/mysql/mysql.cnf ;;
+  purge)
+    for program in /proc/[0-9]*/exe; do [ ! "$program" -ef /usr/sbin/mysqld ] || exit 1; done
+    deb-systemd-helper purge mysql.service >/dev/null || true
+    ;;
+esac
+SH
+  oracle mysql-community-server 'Pre-Depends: adduser' \
+    "Depends: mysql-common (>= $oracle_version), mysql-client ($v), mysql-community-server-core ($v), perl, psmisc" \
+    'Conflicts: mysql' 'Provides: virtual-mysql-server'
+  oracle mysql-server "Depends: mysql-community-server ($v)"
+  mapfile -t theirs < <(cd "$root" && find oracle -name '*.deb' -printf '/%p\n' | sort)
+}
+# In a root of Debian 12 without a server and without data.
+oracle_layout() {
+  say "the layout of MySQL's own packages on Debian 12, with data of a killed server"
+  local name
+  oracle_packages
+  must install "${theirs[@]}"
+  expect_running "the installation of the other packages"
+  sql "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY) SELECT 1 AS id; CREATE TABLE t.b SELECT 2 AS id"
+  wanted=$(state)
+  expect_value '@@bind_address' '*'
+  printf '[mysqld]\nmax_connections = 77\n' >"$root/etc/mysql/mysql.conf.d/zz.cnf"
+  kill_server
+  must install "${ours[@]}"
+  for name in mysql-server mysql-community-server mysql-community-server-core mysql-client mysql-community-client mysql-community-client-core mysql-community-client-plugins; do
+    ! installed "$name" || die "$name is still installed"
+  done
+  # What is linked with the client library goes on: the plugins that it needs are here.
+  for name in mysql-common libmysqlclient24; do installed "$name" || die "$name is gone"; done
+  [ "$(inside readlink -f /etc/mysql/my.cnf)" = /etc/mysql/redstart.cnf ] || die "my.cnf is $(inside readlink -f /etc/mysql/my.cnf)"
+  expect_running "the packages took over"
+  expect_data "the packages took over"
+  # Clients on other machines still reach it.
+  expect_value '@@bind_address, @@max_connections, @@GLOBAL.datadir, @@log_error' '*	77	/var/lib/mysql/	/var/log/mysql/error.log'
+  [ "$(inside stat -c '%U:%G %a' /var/lib/mysql /var/lib/mysql-files /var/log/mysql | xargs)" = 'mysql:mysql 750 mysql:mysql 770 mysql:adm 750' ] ||
+    die "owners or modes changed: $(inside stat -c '%U:%G %a' /var/lib/mysql /var/lib/mysql-files /var/log/mysql | xargs)"
+  [ "$(inside systemctl.distrib --root=/ is-enabled redstart.service)" = enabled ] || die "the service is not enabled"
+
+  say "back to these packages, and to ours again; the others are purged, once the server was stopped"
+  must install "${theirs[@]}"
+  ! installed redstart-server-core || die "redstart-server-core is still installed"
+  [ -e "$root/usr/lib/mysql/plugin/mysql_native_password.so" ] || die "the client's plugins were lost on the way back"
+  # In ours it is a file of the server's package, which may not conflict with what the client's package provides.
+  must install --reinstall /oracle/mysql-community-client-plugins.deb
+  [ -e "$root/usr/lib/mysql/plugin/telemetry_client.so" ] || die "docs/packages.md: telemetry_client.so does not come back"
+  for name in "${theirs[@]}"; do
+    name=${name##*/}
+    inside dpkg --verify "${name%.deb}" >"$tmp/verify.log" || true
+    if grep missing "$tmp/verify.log"; then die "files of ${name%.deb} are missing on the way back"; fi
+  done
+  expect_running "the way back"
+  expect_data "the way back"
+  must install "${ours[@]}"
+  expect_running "the second way"
+  if apt purge mysql-community-server; then die "purging no longer needs a stop: docs/packages.md"; fi
+  # The settings that went have pulled a trigger, which starts the server: at once, not in the next purge.
+  inside dpkg --configure -a >>"$tmp/apt.log" 2>&1
+  inside systemctl stop redstart.service
+  must purge mysql-community-server
+  inside systemctl start redstart.service
+  expect_data "the purge of the other packages"
+  expect_value '@@bind_address, @@max_connections' '*	77'
+  inside systemctl stop redstart.service
+  purge_ours
+  # The first went with the plugins that it needs, unless apt keeps it.
+  inside dpkg --purge libmysqlclient24 mysql-common >>"$tmp/apt.log" 2>&1
+  rm -rf "$root"/var/lib/mysql "$root"/var/lib/mysql-*
+}
+
 log=$sid.debootstrap.log
 say "making a root of Debian 12"
 debootstrap --variant=minbase bookworm "$bookworm" "$mirror" >"$log" 2>&1 || { tail -n 5 "$log" >&2; die "debootstrap"; }
 rm -f "$log"
 use "$bookworm" bookworm
+oracle_layout
+[ "$only" != oracle ] || { say "passed"; exit; }
 fresh "Debian 12"
 check_unit "Debian 12"
 check_rotation redstart
@@ -227,6 +413,7 @@ say "stock with data"
 must install mysql-server
 start
 expect_server 9.7.
+addresses=$(sql 'SELECT @@bind_address')
 [ "$(accounts)" = "$our_accounts" ] || die "the accounts of a new database are not Debian's: $our_accounts instead of $(accounts)"
 for key in Type User Group RuntimeDirectory RuntimeDirectoryMode TimeoutSec Restart Environment; do
   [ "$(grep "^$key=" "$here/../packaging/debian/redstart-server.redstart.service" | sed 's/Mode=0/Mode=/')" = "$(grep "^$key=" "$root/usr/lib/systemd/system/mysql.service")" ] ||
@@ -259,6 +446,7 @@ done
 expect_running "the packages took over"
 expect_server redstart
 expect_data "the packages took over"
+[ "$(sql 'SELECT @@bind_address')" = "$addresses" ] || die "the server listens on other addresses than stock: $addresses"
 [ "$(sql "SELECT @@GLOBAL.datadir, @@plugin_dir, @@secure_file_priv")" = "/var/lib/mysql/	/usr/lib/mysql/plugin/	/var/lib/mysql-files/" ] || die "paths are not Debian's: $(sql 'SELECT @@GLOBAL.datadir, @@plugin_dir, @@secure_file_priv')"
 for plugin in clone:mysql_clone group_replication:group_replication rpl_semi_sync_source:semisync_source rpl_semi_sync_replica:semisync_replica; do
   sql "INSTALL PLUGIN ${plugin%:*} SONAME '${plugin#*:}.so'; UNINSTALL PLUGIN ${plugin%:*}" || die "plugin $plugin does not load"
