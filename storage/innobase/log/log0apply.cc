@@ -69,6 +69,8 @@ again. */
 #include "buf0flu.h"
 #include "buf0rea.h"
 #include "fil0fil.h"
+#include "fil0map.h"
+#include "fsp0fsp.h"
 #include "ibuf0ibuf.h"
 #include "log0pack.h"
 #include "log0redo.h"
@@ -98,6 +100,9 @@ constexpr size_t RUN_RECORD_BYTES = 256 * 1024;
 /** With less memory for records no pages are kept: there would be few, and
 records need the memory. */
 constexpr size_t LEAST_POOL_BYTES = 4 * 1024 * 1024;
+
+/** Pages that cannot be read and are named. */
+constexpr size_t MAX_NAMED = 20;
 
 /** Time between two looks at whether reads have come, in microseconds. */
 constexpr int AWAIT_USEC = 500;
@@ -268,30 +273,73 @@ void complete_read(const IORequest &request, buf_page_t *page, bool is_full) {
   }
 }
 
-/** LSN of the newest copy of a page that the doublewrite buffer had at the
-start, for each tablespace. */
-std::unordered_map<space_id_t, lsn_t> s_copies;
+/** What the doublewrite buffer had of a tablespace at the start. */
+struct Copies {
+  /** LSN of the newest copy of a page. */
+  lsn_t lsn{0};
+  /** True if a copy is encrypted. */
+  bool is_encrypted{false};
+};
+
+/** Copies, for each tablespace. */
+std::unordered_map<space_id_t, Copies> s_copies;
+
+/** @return true if a file is that of a tablespace, as its first page says
+@param[in]  path      file
+@param[in]  space_id  tablespace */
+bool is_file_of(const std::string &path, space_id_t space_id) {
+  bool is_open;
+  const auto file = os_file_create_simple_no_error_handling(
+      innodb_data_file_key, path.c_str(), OS_FILE_OPEN, OS_FILE_READ_ONLY, true,
+      &is_open);
+
+  if (!is_open) {
+    return false;
+  }
+
+  IORequest request(IORequest::READ);
+  byte id[4];
+
+  const auto err = os_file_read_no_error_handling(
+      request, path.c_str(), file, id, FIL_PAGE_DATA + FSP_SPACE_ID, sizeof(id),
+      nullptr);
+
+  os_file_close(file);
+
+  return err == DB_SUCCESS && mach_read_from_4(id) == space_id;
+}
 
 /** Restore torn pages of all tablespaces before the first batch, while the
 doublewrite buffer has copies of them. MySQL does so when a tablespace is opened
 for its redo: the pages that were written by then, of a batch before or of other
 tablespaces, have taken the place of copies, and a server that is killed now
-leaves torn pages for good. Copies older than the checkpoint are of pages that
-are in their files. The others have redo, so that their tablespaces would be
-opened anyway. */
+leaves torn pages for good. Pages whose copies are older than the checkpoint are
+in their files; the others have redo. What is encrypted is opened now only if
+this batch has redo for it: its key may be in redo that follows. */
 void restore_copies() {
   const auto copies = std::exchange(s_copies, {});
 
-  if (!is_on() || is_restored()) {
+  if (!is_on() || is_restored() || !recv_needed_recovery) {
     return;
   }
 
   mutex_enter(&recv_sys->mutex);
 
-  for (const auto &[space_id, lsn] : copies) {
-    if (lsn >= recv_sys->checkpoint_lsn && space_id != TRX_SYS_SPACE) {
-      /* Who applies redo to it finds out the same. */
-      static_cast<void>(fil_tablespace_open_for_recovery(space_id));
+  for (const auto &[space_id, found] : copies) {
+    if (found.lsn <= recv_sys->checkpoint_lsn || space_id == TRX_SYS_SPACE ||
+        (found.is_encrypted && recv_sys->spaces->count(space_id) == 0)) {
+      continue;
+    }
+
+    const auto path = fil_scanned_path(space_id);
+
+    if (!path.empty() && is_file_of(path, space_id) &&
+        fil_tablespace_open_for_recovery(space_id) == DB_SUCCESS) {
+      const auto space = fil_space_get(space_id);
+
+      /* MySQL does not sync the first page. */
+      fil_space_open_if_needed(space);
+      os_file_flush(space->files.front().handle);
     }
   }
 
@@ -316,11 +364,16 @@ void await_pages() {
     if (is_over && recv_sys->n_pages_to_recover.value() > 0) {
       std::ostringstream text;
 
-      text << "Redo cannot be applied to these pages, for they cannot be read:";
+      size_t n_named = 0;
+
+      text << "Redo cannot be applied to "
+           << recv_sys->n_pages_to_recover.value()
+           << " pages, for they cannot be read:";
       for (const auto &space : *recv_sys->spaces) {
         for (const auto &page : space.second.m_pages) {
-          if (page.second->state == RECV_BEING_READ) {
+          if (page.second->state == RECV_BEING_READ && n_named < MAX_NAMED) {
             text << " " << page_id_t{space.first, page.first};
+            ++n_named;
           }
         }
       }
@@ -363,9 +416,10 @@ bool Run_limits::add(page_no_t page_no, size_t n_record_bytes) {
 }
 
 void note_copy(const byte *page) {
-  auto &lsn = s_copies[mach_read_from_4(page + FIL_PAGE_SPACE_ID)];
+  auto &copies = s_copies[mach_read_from_4(page + FIL_PAGE_SPACE_ID)];
 
-  lsn = std::max(lsn, mach_read_from_8(page + FIL_PAGE_LSN));
+  copies.lsn = std::max(copies.lsn, mach_read_from_8(page + FIL_PAGE_LSN));
+  copies.is_encrypted |= Encryption::is_encrypted_page(page);
 }
 
 Batch::Batch() {
@@ -514,9 +568,11 @@ void Batch::submit_run() {
 }
 
 void Batch::submit(Run &&run) {
+  static const auto n_most =
+      std::clamp(2 * size_t{my_num_vcpus()}, MIN_THREADS, MAX_THREADS);
+
   /* One more for each run, as few as it takes. */
-  if (m_threads.size() <
-      std::clamp(2 * size_t{my_num_vcpus()}, MIN_THREADS, MAX_THREADS)) {
+  if (m_threads.size() < n_most) {
     try {
       m_threads.push_back(os_thread_create(
           PFS_NOT_INSTRUMENTED, m_threads.size(), [this]() { work(); }));

@@ -30,7 +30,9 @@
 #   check_buffered(@server_options);
 #   make_crash_with_pages_written_twice();    # instead of make_crash()
 #   spoil_with(\&tear_pages);     # from now on, before each recovery of a crash; or
-#                                 # \&make_backup, \&damage_page, or nothing
+#                                 # \&make_backup, \&damage_page, \&forge_copy, or
+#                                 # nothing
+#   check_second_crash();         # the same
 #   check_damaged();              # with \&damage_page, after compare_pages()
 #   check_log($pattern);          # what the last recovery must have said
 #   check_read_only();
@@ -256,13 +258,18 @@ sub check_status {
   my %status = split(' ', sql("SHOW GLOBAL STATUS LIKE 'Innodb_recovery_%'"));
   my $text = read_file($log);
   my ($n_pages, $n_reads, $n_kept) = runs();
-  my $n_applied = () = $text =~ /Applying a batch of/g;
+  my ($n_batches, $n_applied) = (0, 0);
+  while ($text =~ /Applying a batch of (\d+) redo/g) {
+    ++$n_batches;
+    $n_applied += $1;
+  }
   my $value = sub { return $status{"Innodb_recovery_$_[0]"} // -1; };
 
   die join(' ', 'Status:', %status)
-    if $value->('batches') != $n_applied
+    if $value->('batches') != $n_batches
     || $value->('pages_kept') != $n_kept
     || $value->('pages_read') < $n_pages
+    || $value->('pages_read') > $n_applied + 1000
     || $value->('page_reads') < $n_reads
     || $value->('redo_bytes') < 1024 * 1024
     || $value->('redo_usec') <= 0
@@ -659,7 +666,8 @@ sub check_refusal {
 }
 
 # Leave pages whose redo goes on after they were written, by way of the doublewrite
-# buffer.
+# buffer. The last of the tables is made at the end of the redo, and as if its first
+# page, which has its key, had not been written.
 sub make_crash_with_pages_written_twice {
   @names = ('compact', 'dynamic', 'encrypted', 'redundant');
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
@@ -668,24 +676,39 @@ sub make_crash_with_pages_written_twice {
   stop();
 
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
-  foreach my $name (@names) {
-    sql("UPDATE $name SET b = CONCAT(b, REPEAT('y', a % 90)), d = d + 1;
+  my $change = sub {
+    my ($name) = @_;
+    return "UPDATE $name SET b = CONCAT(b, REPEAT('y', a % 90)), d = d + 1;
          FLUSH TABLES $name FOR EXPORT;
          UNLOCK TABLES;
          UPDATE $name SET d = d + 1, c = UPPER(c);
-         DELETE FROM $name WHERE a % 7 = 0");
-  }
+         DELETE FROM $name WHERE a % 7 = 0";
+  };
+  sql($change->($_)) foreach @names;
+  sql('CREATE TABLE last_one LIKE encrypted');
+  my $first_page = substr(read_file('data/test/last_one.ibd'), 0, 16384);
+  die 'The first page has a key' if $first_page =~ /lC[ABC]/;
+  sql('INSERT INTO last_one SELECT a, LEFT(b, 200), c, d FROM compact;' . $change->('last_one'));
+  push(@names, 'last_one');
   sql('CREATE TABLE late (a INT PRIMARY KEY, b CHAR(9));
        CREATE TABLE late_too (a INT PRIMARY KEY)');
   $sums_before = sql(sums());
   crash();
+  overwrite('data/test/last_one.ibd', 0, $first_page);
+  # 15 is the type of an encrypted page.
+  die 'No copy of an encrypted page without a key'
+    unless grep { $_->{ibd} =~ /last_one/ && unpack('n', substr($_->{page}, 24, 2)) == 15 }
+    copies();
+  foreach my $copy (copies()) {
+    overwrite($copy->{file}, $copy->{offset}, "\0" x 16384)
+      if $copy->{ibd} =~ /last_one/ && $copy->{page_no} == 0;
+  }
   move('data', 'data.crashed');
 }
 
-# Tear the pages that the doublewrite buffer has a copy of: as a power cut leaves them
-# if one half is the new one, and the other is not.
-sub tear_pages {
-  my (%file_of, $n_torn);
+# The copies of pages of tables that doublewrite files have.
+sub copies {
+  my (%file_of, @copies);
 
   foreach my $name (glob('data/test/*.ibd')) {
     open(my $file, '<:raw', $name) or die "Cannot read $name: $!";
@@ -694,22 +717,80 @@ sub tear_pages {
   }
   foreach my $name (glob('data/*.dblwr')) {
     open(my $file, '<:raw', $name) or die "Cannot read $name: $!";
-    while (read($file, my $page, 16384) == 16384) {
-      my $page_no = unpack('N', substr($page, 4, 4));
-      my $ibd     = $file_of{ unpack('N', substr($page, 34, 4)) };
-      next unless $page_no > 0 && defined $ibd;
-      open(my $data, '+<:raw', $ibd) or die "Cannot open $ibd: $!";
-      seek($data, $page_no * 16384, 0);
-      # An older copy of the page may be there, too.
-      read($data, my $now, 16384) == 16384 or next;
-      next if $now ne $page;
-      seek($data, $page_no * 16384 + 8192, 0);
-      print $data "\x5A" x 8192;
-      close($data) or die "Cannot write $ibd: $!";
-      ++$n_torn;
+    for (my $offset = 0; read($file, my $page, 16384) == 16384; $offset += 16384) {
+      my $ibd = $file_of{ unpack('N', substr($page, 34, 4)) } // next;
+      push(@copies, { file => $name, offset => $offset, page => $page, ibd => $ibd,
+          page_no => unpack('N', substr($page, 4, 4)) });
     }
   }
-  die 'Too few pages are torn: ' . ($n_torn // 0) if ($n_torn // 0) < 100;
+  return @copies;
+}
+
+# A page in a file.
+sub page_of {
+  my ($name, $page_no) = @_;
+  open(my $file, '<:raw', $name) or die "Cannot open $name: $!";
+  seek($file, $page_no * 16384, 0);
+  read($file, my $page, 16384);
+  return $page;
+}
+
+# Tear the pages that the doublewrite buffer has a copy of: as a power cut leaves them
+# if one half is the new one, and the other is not.
+sub tear_pages {
+  my ($without) = @_;
+  my %torn;
+
+  foreach my $copy (copies()) {
+    my ($ibd, $page_no) = @$copy{'ibd', 'page_no'};
+    next if defined $without && $ibd =~ $without;
+    # Without the first page MySQL wants others that are whole.
+    next if $page_no == 0 && $ibd !~ /dynamic/;
+    # An older copy of the page may be there, too.
+    next if page_of($ibd, $page_no) ne $copy->{page};
+    overwrite($ibd, $page_no * 16384 + 8192, "\x5A" x 8192);
+    $torn{"$ibd:$page_no"} = $copy->{page};
+  }
+  die 'Too few pages are torn: ' . keys(%torn) if keys(%torn) < 100;
+  return %torn;
+}
+
+# A copy of a page of nobody knows what, newer than all redo.
+sub forge_copy {
+  foreach my $name (glob('data/*.dblwr')) {
+    my $page = page_of($name, 0);
+    substr($page, 4, 4) = pack('N', 5);
+    substr($page, 16, 8) = pack('Q>', 1 << 50);
+    substr($page, 34, 4) = pack('N', 987654);
+    overwrite($name, 0, $page);
+  }
+}
+
+# Torn pages, and a server that is killed in its second batch, when the copies of some
+# are gone. Encrypted ones are restored as in MySQL, so they are not torn here.
+sub check_second_crash {
+  foreach my $redo ('STOCK', 'PARALLEL') {
+    my @server_options = ("--innodb-redo-recovery=$redo",
+      '--innodb-buffer-pool-size=5M');
+    restore();
+    my %torn = tear_pages(qr/encrypted|last_one/);
+    start_and_kill(sub {
+        my $n = () = read_file($log) =~ /Applying a batch of/g;
+        return $n > 1;
+      }, qr/ready for connections/, @server_options)
+      or die 'Killed too late';
+    my %left = map { ("$_->{ibd}:$_->{page_no}" => 1) } copies();
+    my @gone = grep { !$left{$_} } keys(%torn);
+    die 'No copy is gone' unless @gone;
+    my $n_lost = grep { page_of(/(.*):(.*)/) =~ /\x5A{8192}$/ } @gone;
+    print("$redo: ", $n_lost ? 'Pages are lost. ' : 'No page is lost. ');
+    if (start(@server_options)) {
+      print_rows();
+    } else {
+      check_log('Redo cannot be applied to \d+ pages, for they cannot be read');
+      print("The server ends.\n");
+    }
+  }
 }
 
 # Give one page of a table, to which redo has to be applied, a wrong checksum, and no
@@ -736,7 +817,7 @@ sub check_damaged {
       next;
     }
     check_log('Database page corruption on disk');
-    check_log('Redo cannot be applied to these pages, for they cannot be read: '
+    check_log('Redo cannot be applied to 1 pages, for they cannot be read: '
       . '\[page id: space=\d+, page number=\d+\]\. If');
     print("The server ends.\n");
     check_rows("--innodb-redo-recovery=$redo", '--innodb-force-recovery=1');
