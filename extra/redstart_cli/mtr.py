@@ -17,7 +17,7 @@ from redstart_cli.layout import Layout
 from redstart_cli.process import Tail, run_logged
 from redstart_cli.result import Level, Skip
 
-# Programs and components that the tests start, beside the server itself.
+# Programs, components and plugins that the tests use, beside the server itself.
 TARGETS = (
     "mysqld",
     "mysql",
@@ -45,6 +45,7 @@ TARGETS = (
     "component_keyring_file",
     "component_reference_cache",
     "component_classic_hashing",
+    "clone",
 )
 
 # MTR runs a failed test up to three times if it is not told otherwise, and calls it unstable.
