@@ -20,7 +20,7 @@ DIFFERENTIAL_SEC = 3600
 TORTURE_MINUTES = 30
 BINLOG_IMAGES = 60
 BINLOG_SEC = 900
-# One of each kind. Their last transactions are torn at some 500 places each; two cores do some 2,000 in an hour.
+# One of each kind. Their last transactions are torn at some 500 places each; two busy cores do 1,100 in an hour.
 TORN_IMAGES = 3
 TORN_SEC = 3600
 FUZZ_RUNS = 5_000_000
