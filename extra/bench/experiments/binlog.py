@@ -17,6 +17,7 @@ from bench.context import Context
 from bench.datadir import DataDir, FullTables, make_state
 from bench.errors import BenchError
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import BINLOG_SCAN, BINLOG_SUBJECTS, Subject
 from binlog_check.logfile import name_the_copy
@@ -150,16 +151,9 @@ def run(context: Context, options: Options) -> None:
                     context.layout, datadir, maker.binary, [*maker.options, *MAKER_OPTIONS], f"{kind}-{end}", "clean",
                     recipe.write(kind, end),
                 )  # fmt: skip
-    task = context.ui.begin("binlog", context.rounds * len(subjects) * len(states))
-    for number in range(1, context.rounds + 1):
-        for state in states:
-            for subject in subjects:
-                context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}, {state}")
-                result = starts.new_run("binlog", subject.name, state, number, {"mib": options.mib})
-                _measure(context, datadir, subject, state, result)
-                context.finish(result, _in_words(result))
-                context.ui.update(task, advance=1)
-    context.ui.end(task)
+    cases = [Case(subject, subject.name, state, {"mib": options.mib}) for state in states for subject in subjects]
+    for subject, result in rounds(context, "binlog", cases, _in_words):
+        _measure(context, datadir, subject, result.mode, result)
 
 
 def _measure(context: Context, datadir: DataDir, subject: Subject, state: str, result: Run) -> None:
@@ -179,7 +173,5 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, state: str, r
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     metrics = run.metrics
     return f"ready in {metrics['ready_s']:.2f} s, {metrics['sectors_read'] / 2048:,.0f} MiB read in {metrics['reads']:,.0f} reads"

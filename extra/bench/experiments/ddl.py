@@ -27,6 +27,7 @@ from bench.datadir import DataDir, FullTables
 from bench.diskstats import read_counters
 from bench.errors import BenchError
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import DDL_SUBJECTS, Subject
 
@@ -136,31 +137,24 @@ def run(context: Context, options: Options) -> None:
         flavour = subject.binary.flavour
         if flavour not in datadirs:
             datadirs[flavour] = context.make_datadir(recipe, subject.binary)
-    plan = [
-        (number, operation, buffer, threads, subject)
-        for number in range(1, context.rounds + 1)
+    cases = [
+        Case(
+            subject, subject.name, operation, _parameters(options, subject, buffer, threads),
+            f"{buffer:g} MiB, {threads} thread(s)",
+        )
         for operation in options.operations
         for buffer in options.buffers
         for threads in options.threads
         for subject in subjects
         if subject.binary.flavour == "mysql" or threads == options.threads[0]
-    ]
-    task = context.ui.begin("ddl", len(plan))
-    for number, operation, buffer, threads, subject in plan:
-        context.ui.update(task, f"{operation}, {buffer:g} MiB, {threads} thread(s): {subject.name}")
-        parameters = {
-            "rows": options.rows,
-            "indexes": options.indexes,
-            "buffer_mib": buffer,
-            "threads": threads,
-        }
-        if subject.binary.flavour == "mariadb":
-            parameters["threads"] = 1
-        result = starts.new_run("ddl", subject.name, operation, number, parameters)
+    ]  # fmt: skip
+    for subject, result in rounds(context, "ddl", cases, _in_words):
         _measure(context, datadirs[subject.binary.flavour], subject, result)
-        context.finish(result, _in_words(result))
-        context.ui.update(task, advance=1)
-    context.ui.end(task)
+
+
+def _parameters(options: Options, subject: Subject, buffer: float, threads: int) -> dict[str, Any]:
+    threads = 1 if subject.binary.flavour == "mariadb" else threads
+    return {"rows": options.rows, "indexes": options.indexes, "buffer_mib": buffer, "threads": threads}
 
 
 def _server_options(subject: Subject, parameters: dict[str, Any]) -> list[str]:
@@ -274,8 +268,6 @@ def _alter(context: Context, server: Server, result: Run) -> None:
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     read, written = run.metrics["temp_read_bytes"], run.metrics["temp_written_bytes"]
     return (
         f"{run.parameters['buffer_mib']:g} MiB, {run.parameters['threads']} thread(s): "

@@ -7,7 +7,7 @@ from bench import fio
 from bench.context import Context
 from bench.errors import BenchError
 from bench.profiles import FIO_FILE
-from bench.results import Run, now_text
+from bench.rounds import Case, rounds
 
 SIZES = (4096, 16384, 32768)
 DEPTHS = (1, 32)
@@ -17,19 +17,11 @@ def run(context: Context, seconds: float) -> None:
     """Runs the experiment and adds its runs to the document."""
     file = context.volume.directory / FIO_FILE
     fio.make_file(file)
-    plan = [
-        (number, depth, size)
-        for number in range(1, context.rounds + 1)
-        for depth in DEPTHS
-        for size in SIZES
-    ]
-    task = context.ui.begin("fileio", len(plan))
-    for number, depth, size in plan:
-        subject, mode = f"{size // 1024} KiB", f"depth {depth}"
-        context.ui.update(task, f"random reads of {subject}, {mode}")
-        parameters = {"block_bytes": size, "depth": depth, "seconds": seconds}
-        command = ["fio", "--rw=randread", f"--bs={size}", f"--iodepth={depth}"]
-        result = Run("fileio", subject, mode, number, parameters, now_text(), command)
+    cases = [Case((size, depth), f"{size // 1024} KiB", f"depth {depth}", {}) for depth in DEPTHS for size in SIZES]
+    for (size, depth), result in rounds(context, "fileio", cases, lambda run: f"{run.metrics['iops']:,.0f} reads/s"):
+        result.command = ["fio", "--rw=randread", f"--bs={size}", f"--iodepth={depth}"]
+        # No server has a part in it, nor a binary log.
+        result.parameters = {"block_bytes": size, "depth": depth, "seconds": seconds}
         try:
             found = fio.random_read(file, size, depth, seconds, context.volume.procs)
             result.metrics = {
@@ -40,7 +32,3 @@ def run(context: Context, seconds: float) -> None:
             }
         except BenchError as error:
             result.problems.append(str(error))
-        text = f"{result.metrics.get('iops', 0):,.0f} reads/s"
-        context.finish(result, text)
-        context.ui.update(task, advance=1)
-    context.ui.end(task)

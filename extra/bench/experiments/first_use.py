@@ -23,6 +23,7 @@ from bench.errors import BenchError
 from bench.experiments import startup
 from bench.experiments.startup import Prepared
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server, StartTimes
 from bench.stats import percentile
 from bench.subjects import FIRST_USE_SUBJECTS
@@ -76,17 +77,9 @@ def run(context: Context, options: Options) -> None:
     names = options.subjects or FIRST_USE_SUBJECTS
     size = startup.Options(options.tables, crash=False, ddl=False, warm=False, subjects=names)
     prepared = startup.prepare(context, size)
-    task = context.ui.begin("first use", context.rounds * len(prepared) * len(MODES))
-    for number in range(1, context.rounds + 1):
-        for mode in MODES:
-            for item in prepared:
-                name = item.subject.name
-                context.ui.update(task, f"round {number}/{context.rounds}: {name}, {mode}")
-                result = starts.new_run("first-use", name, mode, number, _parameters(options, mode))
-                _measure(context, options, item, result)
-                context.finish(result, _in_words(result))
-                context.ui.update(task, advance=1)
-    context.ui.end(task)
+    cases = [Case(item, item.subject.name, mode, _parameters(options, mode)) for mode in MODES for item in prepared]
+    for item, result in rounds(context, "first-use", cases, _in_words):
+        _measure(context, options, item, result)
 
 
 def _parameters(options: Options, mode: str) -> dict[str, int]:
@@ -181,8 +174,6 @@ def judge(run: Run, start: logs.Start, item: Prepared, options: Options) -> None
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     metrics = run.metrics
     text = f"last answer after {metrics['last_answer_s']:.2f} s, ready after {metrics['ready_s']:.2f} s"
     if "latency_p99_ms" in metrics:

@@ -11,6 +11,7 @@ from bench.context import Context
 from bench.datadir import DataDir
 from bench.errors import BenchError
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import OLTP_SUBJECTS, Subject
 
@@ -57,22 +58,14 @@ def run(context: Context, options: Options) -> None:
         flavour = subject.binary.flavour
         if flavour not in datadirs:
             datadirs[flavour] = context.make_datadir(recipe, subject.binary)
-    task = context.ui.begin("oltp", context.rounds * len(options.loads) * len(subjects))
-    for number in range(1, context.rounds + 1):
-        for mode in options.loads:
-            for subject in subjects:
-                context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}, {mode}")
-                parameters = {
-                    "rows": options.rows,
-                    "threads": options.threads,
-                    "seconds": options.seconds,
-                }
-                result = starts.new_run("oltp", subject.name, mode, number, parameters)
-                _measure(context, datadirs[subject.binary.flavour], subject, result)
-                rate = result.metrics.get("transactions_per_sec", 0)
-                context.finish(result, f"{rate:,.0f} transactions/s")
-                context.ui.update(task, advance=1)
-    context.ui.end(task)
+    parameters = {"rows": options.rows, "threads": options.threads, "seconds": options.seconds}
+    cases = [Case(subject, subject.name, mode, parameters) for mode in options.loads for subject in subjects]
+    for subject, result in rounds(context, "oltp", cases, _in_words):
+        _measure(context, datadirs[subject.binary.flavour], subject, result)
+
+
+def _in_words(run: Run) -> str:
+    return f"{run.metrics['transactions_per_sec']:,.0f} transactions/s"
 
 
 def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) -> None:

@@ -29,6 +29,7 @@ from bench.experiments import binlog, first_use, redo, startup
 from bench.experiments.redo import MIB, SCRIPT, THREADS, Redo
 from bench.experiments.undo import FLUSH_TIMEOUT_SEC, Undo
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server, StartTimes
 from bench.subjects import OUTAGE_SUBJECTS, Subject
 from bench.tables import NEW_TABLE, SCHEMA_PREFIX, Tables
@@ -281,24 +282,18 @@ def run(context: Context, options: Options) -> None:
         flavour = subject.binary.flavour
         if flavour not in datadirs:
             datadirs[flavour] = context.make_datadir(recipe, subject.binary)
-    task = context.ui.begin("outage", context.rounds * len(subjects))
-    for number in range(1, context.rounds + 1):
-        for subject in subjects:
-            context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
-            parameters = {
-                "tables": options.tables.tables,
-                "tables_queried": options.used,
-                "rows": options.rows,
-                "pool_mib": options.pool_mib,
-                "redo_mib": options.redo_mib,
-                "binlog_mib": options.binlog_mib,
-                "open_rows": options.open_rows,
-            }
-            result = starts.new_run("outage", subject.name, "crash", number, parameters)
-            _measure(context, recipe, datadirs[subject.binary.flavour], subject, result, options)
-            context.finish(result, _in_words(result))
-            context.ui.update(task, advance=1)
-    context.ui.end(task)
+    parameters = {
+        "tables": options.tables.tables,
+        "tables_queried": options.used,
+        "rows": options.rows,
+        "pool_mib": options.pool_mib,
+        "redo_mib": options.redo_mib,
+        "binlog_mib": options.binlog_mib,
+        "open_rows": options.open_rows,
+    }
+    cases = [Case(subject, subject.name, "crash", parameters) for subject in subjects]
+    for subject, result in rounds(context, "outage", cases, _in_words):
+        _measure(context, recipe, datadirs[subject.binary.flavour], subject, result, options)
 
 
 def _measure(
@@ -401,8 +396,6 @@ def judge(run: Run, server: Server, start: logs.Start, options: Options) -> None
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     metrics = run.metrics
     back = f", load back after {metrics['load_back_s']:.1f} s" if "load_back_s" in metrics else ""
     return (

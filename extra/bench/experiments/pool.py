@@ -15,6 +15,7 @@ from bench.datadir import DataDir, make_state
 from bench.diskstats import SECTOR_BYTES
 from bench.experiments.undo import Undo
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import POOL_SUBJECTS, Subject
 
@@ -50,16 +51,10 @@ def run(context: Context, options: Options) -> None:
         context.ui.say("making the state: the table is in the buffer pool at a shutdown")
         making = [*maker.options, pool, "--innodb-buffer-pool-dump-pct=100"]
         make_state(context.layout, datadir, maker.binary, making, state, "clean", _warm)
-    task = context.ui.begin("pool", context.rounds * len(subjects))
-    for number in range(1, context.rounds + 1):
-        for subject in subjects:
-            context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
-            parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
-            result = starts.new_run("pool", subject.name, STATE, number, parameters)
-            _measure(context, datadir, subject, state, result, pool)
-            context.finish(result, _in_words(result))
-            context.ui.update(task, advance=1)
-    context.ui.end(task)
+    parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
+    cases = [Case(subject, subject.name, STATE, parameters) for subject in subjects]
+    for subject, result in rounds(context, "pool", cases, _in_words):
+        _measure(context, datadir, subject, state, result, pool)
 
 
 def _measure(context: Context, datadir: DataDir, subject: Subject, state: str, result: Run, pool: str) -> None:
@@ -86,7 +81,5 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, state: str, r
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     metrics = run.metrics
     return f"{metrics['pages_loaded']:,.0f} pages in {metrics['load_s']:.2f} s, {metrics['load_reads']:,.0f} reads"

@@ -19,6 +19,7 @@ from bench.context import Context
 from bench.datadir import DataDir, make_state
 from bench.errors import BenchError, Unavailable
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import REDO_SUBJECTS, Subject
 
@@ -148,25 +149,19 @@ def run(context: Context, options: Options) -> None:
         flavour = subject.binary.flavour
         if flavour not in datadirs:
             datadirs[flavour] = _prepare(context, recipe, _maker(context, subject), options)
+    parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
+    if options.redo_mib is None:
+        parameters["seconds"] = options.seconds
+    else:
+        parameters["redo_mib"] = options.redo_mib
+    if options.start_pool_mib is not None:
+        parameters["start_pool_mib"] = options.start_pool_mib
+    if options.check_rows:
+        parameters["check_rows"] = True
     rows = Rows()
-    task = context.ui.begin("redo", context.rounds * len(subjects))
-    for number in range(1, context.rounds + 1):
-        for subject in subjects:
-            context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
-            parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
-            if options.redo_mib is None:
-                parameters["seconds"] = options.seconds
-            else:
-                parameters["redo_mib"] = options.redo_mib
-            if options.start_pool_mib is not None:
-                parameters["start_pool_mib"] = options.start_pool_mib
-            if options.check_rows:
-                parameters["check_rows"] = True
-            result = starts.new_run("redo", subject.name, "crash", number, parameters)
-            _measure(context, datadirs[subject.binary.flavour], subject, result, options, rows)
-            context.finish(result, _in_words(result))
-            context.ui.update(task, advance=1)
-    context.ui.end(task)
+    cases = [Case(subject, subject.name, "crash", parameters) for subject in subjects]
+    for subject, result in rounds(context, "redo", cases, _in_words):
+        _measure(context, datadirs[subject.binary.flavour], subject, result, options, rows)
 
 
 def _maker(context: Context, subject: Subject) -> Subject:
@@ -258,8 +253,6 @@ def _add_load(run: Run, server: Server, options: Options) -> None:
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     metrics = run.metrics
     redo = f" in {metrics['redo_s']:.2f} s" if "redo_s" in metrics else ""
     after = f", then {metrics['after_tps']:,.0f} transactions/s" if "after_tps" in metrics else ""

@@ -20,6 +20,7 @@ from bench.datadir import DataDir, make_state
 from bench.diskstats import SECTOR_BYTES
 from bench.errors import BenchError
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import STARTUP_SUBJECTS, Binary, Subject
 from bench.tables import Tables
@@ -64,18 +65,10 @@ def run(context: Context, options: Options) -> None:
     """Runs the experiment and adds its runs to the document."""
     tools.need_root("a cold start (dropping the kernel's caches)")
     prepared = prepare(context, options)
-    task = context.ui.begin("startup", context.rounds * len(prepared) * len(options.modes))
     parameters = {"tables": options.tables.tables, "schemas": options.tables.schemas}
-    for number in range(1, context.rounds + 1):
-        for item in prepared:
-            name = item.subject.name
-            for mode in options.modes:
-                context.ui.update(task, f"round {number}/{context.rounds}: {name}, {mode}")
-                result = starts.new_run("startup", name, mode, number, parameters)
-                _measure(context, options, item, result)
-                context.finish(result, _in_words(result))
-                context.ui.update(task, advance=1)
-    context.ui.end(task)
+    cases = [Case(item, item.subject.name, mode, parameters) for item in prepared for mode in options.modes]
+    for item, result in rounds(context, "startup", cases, _in_words):
+        _measure(context, options, item, result)
     if options.ddl:
         # The new table goes when another state is restored, which changes a directory of the map.
         for item in prepared:
@@ -216,7 +209,5 @@ def judge(run: Run, start: logs.Start, item: Prepared, files: int) -> None:
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     ready, sectors = run.metrics["ready_s"], run.metrics["process_sectors_per_table"]
     return f"ready in {ready:.2f} s, {sectors:.1f} sectors a table read"

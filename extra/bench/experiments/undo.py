@@ -31,6 +31,7 @@ from bench.datadir import DataDir, FullTables, make_state
 from bench.diskstats import SECTOR_BYTES
 from bench.errors import BenchError
 from bench.results import Run
+from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import PREPARED_SUBJECTS, ROLLBACK, UNDO_SCAN, UNDO_SUBJECTS, Subject
 
@@ -161,16 +162,10 @@ def run(context: Context, options: Options) -> None:
         context.ui.say("making the crash state (one big update, kill -9)")
         act = recipe.crash_prepared if options.prepared else recipe.crash
         make_state(context.layout, datadir, maker.binary, [*maker.options, *MAKER_OPTIONS], state, "clean", act)
-    task = context.ui.begin("undo", context.rounds * len(subjects))
-    for number in range(1, context.rounds + 1):
-        for subject in subjects:
-            context.ui.update(task, f"round {number}/{context.rounds}: {subject.name}")
-            mode = "cached" if options.cached else state
-            result = starts.new_run("undo", subject.name, mode, number, {"rows": options.rows, "scattered": options.scattered})
-            _measure(context, datadir, subject, result, options)
-            context.finish(result, _in_words(result))
-            context.ui.update(task, advance=1)
-    context.ui.end(task)
+    parameters = {"rows": options.rows, "scattered": options.scattered}
+    cases = [Case(subject, subject.name, "cached" if options.cached else state, parameters) for subject in subjects]
+    for subject, result in rounds(context, "undo", cases, _in_words):
+        _measure(context, datadir, subject, result, options)
 
 
 def _state(options: Options) -> str:
@@ -241,8 +236,6 @@ def _check_handed_over(run: Run, server: Server, subject: Subject) -> None:
 
 
 def _in_words(run: Run) -> str:
-    if not run.ok:
-        return ""
     metrics = run.metrics
     return (
         f"locks found in {metrics['resurrect_s']:.2f} s, "
