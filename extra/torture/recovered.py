@@ -6,10 +6,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from torture import pages
@@ -109,17 +108,14 @@ def restored(log: str, data: Path, before: Pages) -> set[Key]:
     return {key for key in found if key in before and not before[key].lsn}
 
 
-def unchanged(found: Pages, before: Pages, ends: Ends) -> Pages:
-    """Pages as a crash has left them, of which the stock server has changed the LSN alone, and that after its recovery."""
-    return {
-        key: before[key]
-        for key, page in found.items()
-        if page.lsn > ends.start and page.content is not None and key in before and before[key].content == page.content
-    }
+def _has_lsn_alone(left: Page, right: Page, before: Page | None, ends: Ends) -> bool:
+    """Whether the stock server has changed nothing but the LSN of a page after its recovery."""
+    is_held = left.lsn > ends.start and left.content is not None and left.content == right.content
+    return is_held and (right == before or (before.lsn if before else 0) < right.lsn <= ends.redo)
 
 
 def compare(
-    one: Pages, other: Pages, ends: Ends, unlogged: Iterable[Key] = (), same: Mapping[Key, Page] = MappingProxyType({})
+    one: Pages, other: Pages, ends: Ends, unlogged: Iterable[Key] = (), before: Pages | None = None
 ) -> Comparison:
     """Which pages of the stock server's recovery, and of another, differ.
 
@@ -128,8 +124,8 @@ def compare(
     What servers change themselves they change in their own tablespaces, where what is behind the end of the redo is left
     out. In others each page is compared; where a server goes on with a DDL statement after the recovery it makes the
     same content, but not at the same LSN. One that a rollback has held as if to change it gets an LSN of that time, which
-    is not logged: a server that was killed then, and another that goes on, may leave it as it was. Such pages are in
-    `same`, as they were.
+    is not logged: a server that was killed then, and another that goes on, may leave it as it was. Such a page has the
+    same content, and the LSN that it had in `before`, the crash, or one of its redo.
     """
     different: list[str] = []
     left_out: Counter[str] = Counter()
@@ -142,7 +138,7 @@ def compare(
             different.append(f"{key[0]}:{key[1]} is {'missing' if right is None else 'too many'}")
         elif left != right and key in unlogged:
             left_out[UNLOGGED] += 1
-        elif left != right and same.get(key) == right:
+        elif left != right and before is not None and _has_lsn_alone(left, right, before.get(key), ends):
             left_out[LSN_ALONE] += 1
         elif left != right:
             is_later = left.lsn > ends.start and right.lsn > ends.redo

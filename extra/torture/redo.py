@@ -32,7 +32,7 @@ from torture import pages, redolog
 from torture.held import Held, held
 from torture.life import Clients, Counts, Rig, case_of, innochecksum, opening
 from torture.oracle import NEVER, Verdict
-from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown, unchanged
+from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown
 from torture.redolog import RedoLog
 from torture.server import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON, Place, Server, random_options
 
@@ -106,7 +106,7 @@ class Expected:
     ends: Ends
     # See recovered.compare().
     unlogged: set[Key]
-    same: Pages
+    before: Pages
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class Trial:
         if not ends or recovered < LEAST_PAGES:
             counts.without_redo += 1
             return None
-        return Expected(place.data, found, ends, restored(said, place.data, before), unchanged(found, before, ends))
+        return Expected(place.data, found, ends, restored(said, place.data, before), before)
 
     def _recover(self, binary: Binary, place: Place, extra: tuple[str, ...] = ()) -> Pages | str:
         """The pages after a recovery without rollback, or why there was none."""
@@ -389,7 +389,7 @@ class Trial:
         else:
             counts = self.rig.counts
             self._take(binary, place, is_open=False)
-            result = compare(expected.found, answer, expected.ends, *((expected.unlogged, expected.same) if kills else ()))
+            result = compare(expected.found, answer, expected.ends, *((expected.unlogged, expected.before) if kills else ()))
             counts.pages_compared += result.compared
             counts.pages_left_out += result.left_out
             if result.different:

@@ -58,20 +58,36 @@ def test_what_was_in_the_doublewrite_buffer_alone_is_left_out(unlogged: Any, dif
     assert recovered.compare(one, {}, ENDS, unlogged).different
 
 
-def test_a_page_whose_lsn_alone_was_changed_may_be_as_it_was() -> None:
+@pytest.mark.parametrize(
+    ("one", "other", "differs"),
+    [
+        ((3001, b"y", b"c"), (500, b"x", b"c"), False),
+        # With redo, the last of which is not after the end of all.
+        ((3001, b"y", b"c"), (501, b"z", b"c"), False),
+        ((3001, b"y", b"c"), (ENDS.redo, b"z", b"c"), False),
+        ((3001, b"y", b"c"), (ENDS.redo + 1, b"z", b"d"), True),
+        # It was older before.
+        ((3001, b"y", b"c"), (499, b"z", b"c"), True),
+        ((3001, b"y", b"c"), (500, b"z", b"d"), True),
+        ((3001, b"y", b"c"), (501, b"z", b"d"), True),
+        # Redo has changed it, or may have.
+        ((3000, b"y", b"c"), (500, b"x", b"c"), True),
+        ((3000, b"y", b"c"), (501, b"z", b"c"), True),
+        ((3001, b"y", b"d"), (500, b"x", b"c"), True),
+        ((3001, b"y", None), (500, b"x", b"c"), True),
+        ((3001, b"y", None), (501, b"z", None), True),
+        ((3001, b"y", b"c"), None, True),
+    ],
+)
+def test_a_page_whose_lsn_alone_was_changed_may_be_as_it_was(one: Any, other: Any, differs: bool) -> None:
     key = ("c0/w.ibd", 3)
-    before, found = {key: recovered.Page(500, b"x", b"c")}, {key: recovered.Page(3001, b"y", b"c")}
-    same = recovered.unchanged(found, before, ENDS)
-    assert same == before
-    accepted = recovered.compare(found, before, ENDS, (), same)
-    assert (accepted.different, accepted.left_out) == ([], Counter([recovered.LSN_ALONE]))
-    assert recovered.compare(found, before, ENDS).different
-    for other in ({key: recovered.Page(501, b"z", b"c")}, {key: recovered.Page(500, b"z", b"d")}, {}):
-        assert recovered.compare(found, other, ENDS, (), same).different
-    # Redo has changed it, or may have.
-    for page in ((3000, b"y", b"c"), (3001, b"y", b"d"), (3001, b"y", None)):
-        assert not recovered.unchanged({key: recovered.Page(*page)}, before, ENDS)
-    assert not recovered.unchanged(found, {}, ENDS)
+    before = {key: recovered.Page(500, b"x", b"c")}
+    first, second = ({key: recovered.Page(*page)} if page else {} for page in (one, other))
+    found = recovered.compare(first, second, ENDS, (), before)
+    assert bool(found.different) == differs
+    assert found.left_out == Counter([] if differs else [recovered.LSN_ALONE])
+    # Nothing was killed.
+    assert recovered.compare(first, second, ENDS).different
 
 
 def test_pages_of_the_doublewrite_buffer(tmp_path: Path) -> None:
