@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.datadir import DataDir, Recipe, open_or_make
+from bench.datadir import DataDir, Recipe, make_state, open_or_make
 from bench.errors import BenchError, Unavailable
 from bench.layout import Layout
 from bench.profiles import Volume
 from bench.results import Document, Run
 from bench.roots import stock_root
+from bench.server import Server
 from bench.subjects import (
     Binary,
     Subject,
@@ -102,6 +103,14 @@ class Context:
         self.ui.end(task)
         datadir.restore("clean")
         return datadir
+
+    def make_state(
+        self, datadir: DataDir, name: str, maker: Subject, act: Callable[[Server], None], what: str, options: Sequence[str] = ()
+    ) -> None:
+        """Makes a state from the clean one, unless it is there: `act` works with a server of `maker`. `what` is said of it."""
+        if not datadir.has_state(name):
+            self.ui.say(f"making the state {name} ({what})")
+            make_state(self.layout, datadir, maker.binary, [*maker.options, *options], name, "clean", act)
 
     def finish(self, run: Run, text: str) -> None:
         """Adds a run to the document and says how it went: `text`, unless it went wrong."""

@@ -11,12 +11,15 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from bench import tools
 from bench.errors import BenchError, Unavailable
+
+Made = TypeVar("Made")
 
 FILES_PER_THREAD = 8000
 THREADS_PER_CORE = 2
@@ -191,6 +194,15 @@ class Subject:
     def value_of(self, variable: str) -> str:
         """What the server has for a variable, its default if the subject does not set it; empty if it does not know it."""
         return self.settings.get(variable, self.binary.variables.get(variable, ""))
+
+
+def by_flavour(subjects: Sequence[Subject], make: Callable[[Subject], Made]) -> dict[str, Made]:
+    """What is made for the first subject of each flavour; the others have it, too."""
+    made: dict[str, Made] = {}
+    for subject in subjects:
+        if subject.binary.flavour not in made:
+            made[subject.binary.flavour] = make(subject)
+    return made
 
 
 def stock_settings(binary: Binary) -> dict[str, str]:

@@ -7,6 +7,7 @@ how the server ended (clean, crash) and in the last file: `empty`, `large` trans
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from bench import logs, starts, tools
 from bench.context import Context
-from bench.datadir import DataDir, FullTables, make_state
+from bench.datadir import DataDir, FullTables
 from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
@@ -143,14 +144,8 @@ def run(context: Context, options: Options) -> None:
     maker = next((subject for subject in subjects if subject.value_of(BINLOG_SCAN) == "TRANSACTIONS"), subjects[0])
     datadir = context.make_datadir(recipe, maker.binary)
     states = [f"{kind}-{end}" for kind in options.logs for end in options.ends]
-    for kind in options.logs:
-        for end in options.ends:
-            if not datadir.has_state(f"{kind}-{end}"):
-                context.ui.say(f"making the state {kind}-{end}")
-                make_state(
-                    context.layout, datadir, maker.binary, [*maker.options, *MAKER_OPTIONS], f"{kind}-{end}", "clean",
-                    recipe.write(kind, end),
-                )  # fmt: skip
+    for kind, end in itertools.product(options.logs, options.ends):
+        context.make_state(datadir, f"{kind}-{end}", maker, recipe.write(kind, end), recipe.what, MAKER_OPTIONS)
     cases = [Case(subject, subject.name, state, {"mib": options.mib}) for state in states for subject in subjects]
     for subject, result in rounds(context, "binlog", cases, _in_words):
         _measure(context, datadir, subject, result.mode, result)

@@ -29,7 +29,7 @@ from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
-from bench.subjects import DDL_SUBJECTS, Subject
+from bench.subjects import DDL_SUBJECTS, Subject, by_flavour
 
 SEED_ROWS = 1000
 KEYS = 5
@@ -132,11 +132,7 @@ def run(context: Context, options: Options) -> None:
     tools.need_root("a cold index build (dropping the kernel's caches)")
     recipe = Ddl(options.rows, options.indexes)
     subjects = context.find_subjects(options.subjects or DDL_SUBJECTS)
-    datadirs: dict[str, DataDir] = {}
-    for subject in subjects:
-        flavour = subject.binary.flavour
-        if flavour not in datadirs:
-            datadirs[flavour] = context.make_datadir(recipe, subject.binary)
+    datadirs = by_flavour(subjects, lambda subject: context.make_datadir(recipe, subject.binary))
     cases = [
         Case(
             subject, subject.name, operation, _parameters(options, subject, buffer, threads),

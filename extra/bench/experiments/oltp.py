@@ -13,7 +13,7 @@ from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
-from bench.subjects import OLTP_SUBJECTS, Subject
+from bench.subjects import OLTP_SUBJECTS, Subject, by_flavour
 
 TABLES = 4
 MODES = {
@@ -53,11 +53,7 @@ def run(context: Context, options: Options) -> None:
     tools.need("sysbench")
     recipe = Oltp(options.rows)
     subjects = context.find_subjects(options.subjects or OLTP_SUBJECTS)
-    datadirs: dict[str, DataDir] = {}
-    for subject in subjects:
-        flavour = subject.binary.flavour
-        if flavour not in datadirs:
-            datadirs[flavour] = context.make_datadir(recipe, subject.binary)
+    datadirs = by_flavour(subjects, lambda subject: context.make_datadir(recipe, subject.binary))
     parameters = {"rows": options.rows, "threads": options.threads, "seconds": options.seconds}
     cases = [Case(subject, subject.name, mode, parameters) for mode in options.loads for subject in subjects]
     for subject, result in rounds(context, "oltp", cases, _in_words):

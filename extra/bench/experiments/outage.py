@@ -31,7 +31,7 @@ from bench.experiments.undo import FLUSH_TIMEOUT_SEC, Undo
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server, StartTimes
-from bench.subjects import OUTAGE_SUBJECTS, Subject
+from bench.subjects import OUTAGE_SUBJECTS, Subject, by_flavour
 from bench.tables import NEW_TABLE, SCHEMA_PREFIX, Tables
 
 COUNTED_SHARE = 3
@@ -277,11 +277,7 @@ def run(context: Context, options: Options) -> None:
         binlog.Binlog(options.binlog_mib),
     )
     subjects = context.find_subjects(options.subjects or OUTAGE_SUBJECTS)
-    datadirs: dict[str, DataDir] = {}
-    for subject in subjects:
-        flavour = subject.binary.flavour
-        if flavour not in datadirs:
-            datadirs[flavour] = context.make_datadir(recipe, subject.binary)
+    datadirs = by_flavour(subjects, lambda subject: context.make_datadir(recipe, subject.binary))
     parameters = {
         "tables": options.tables.tables,
         "tables_queried": options.used,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bench import logs, starts, tools
 from bench.context import Context
-from bench.datadir import DataDir, make_state
+from bench.datadir import DataDir
 from bench.diskstats import SECTOR_BYTES
 from bench.experiments.undo import Undo
 from bench.results import Run
@@ -47,10 +47,8 @@ def run(context: Context, options: Options) -> None:
     maker = subjects[0]
     datadir = context.make_datadir(recipe, maker.binary)
     state = f"{STATE}-{options.pool_mib}"
-    if not datadir.has_state(state):
-        context.ui.say("making the state: the table is in the buffer pool at a shutdown")
-        making = [*maker.options, pool, "--innodb-buffer-pool-dump-pct=100"]
-        make_state(context.layout, datadir, maker.binary, making, state, "clean", _warm)
+    making = (pool, "--innodb-buffer-pool-dump-pct=100")
+    context.make_state(datadir, state, maker, _warm, "the table is in the buffer pool at a shutdown", making)
     parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
     cases = [Case(subject, subject.name, STATE, parameters) for subject in subjects]
     for subject, result in rounds(context, "pool", cases, _in_words):

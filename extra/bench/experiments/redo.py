@@ -16,12 +16,12 @@ from typing import Any
 
 from bench import logs, starts, sysbench, tools
 from bench.context import Context
-from bench.datadir import DataDir, make_state
+from bench.datadir import DataDir
 from bench.errors import BenchError, Unavailable
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
-from bench.subjects import REDO_SUBJECTS, Subject
+from bench.subjects import REDO_SUBJECTS, Subject, by_flavour
 
 TABLES = 8
 THREADS = 8
@@ -144,11 +144,7 @@ def run(context: Context, options: Options) -> None:
     tools.need_root("a cold start (dropping the kernel's caches)")
     recipe = Redo(options.rows, options.redo_mib or CAPACITY_MIB)
     subjects = context.find_subjects(options.subjects or REDO_SUBJECTS)
-    datadirs: dict[str, DataDir] = {}
-    for subject in subjects:
-        flavour = subject.binary.flavour
-        if flavour not in datadirs:
-            datadirs[flavour] = _prepare(context, recipe, _maker(context, subject), options)
+    datadirs = by_flavour(subjects, lambda subject: _prepare(context, recipe, _maker(context, subject), options))
     parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
     if options.redo_mib is None:
         parameters["seconds"] = options.seconds
@@ -178,11 +174,8 @@ def _prepare(context: Context, recipe: Redo, maker: Subject, options: Options) -
     datadir = context.make_datadir(recipe, maker.binary)
     if not datadir.has_state(options.state):
         datadir.drop_other_states("crash-", options.state)
-        context.ui.say(f"making the state {options.state} (sysbench on {maker.name}, kill -9)")
-        more = (*OPTIONS[maker.binary.flavour], *MAKER_OPTIONS, _pool(options.pool_mib))
-        make_state(
-            context.layout, datadir, maker.binary, [*maker.options, *more], options.state, "clean", recipe.crash(options)
-        )
+    more = (*OPTIONS[maker.binary.flavour], *MAKER_OPTIONS, _pool(options.pool_mib))
+    context.make_state(datadir, options.state, maker, recipe.crash(options), f"sysbench on {maker.name}, kill -9", more)
     return datadir
 
 

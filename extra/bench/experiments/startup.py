@@ -9,6 +9,7 @@ made).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from dataclasses import dataclass
@@ -16,13 +17,13 @@ from pathlib import Path
 
 from bench import logs, starts, tools
 from bench.context import Context
-from bench.datadir import DataDir, make_state
+from bench.datadir import DataDir
 from bench.diskstats import SECTOR_BYTES
 from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
-from bench.subjects import STARTUP_SUBJECTS, Binary, Subject
+from bench.subjects import STARTUP_SUBJECTS, Binary, Subject, by_flavour
 from bench.tables import Tables
 
 MAP_STATE = "clean-map"
@@ -79,16 +80,13 @@ def prepare(context: Context, options: Options) -> list[Prepared]:
     """The subjects that can run here, each with a data directory and a state, made if not there."""
     names = options.subjects or STARTUP_SUBJECTS
     subjects = context.find_subjects(names, options.tables.tables + SYSTEM_FILES)
-    datadirs: dict[str, tuple[DataDir, int]] = {}
+    datadirs = by_flavour(subjects, lambda subject: context.make_datadir(options.tables, subject.binary))
+    files = {flavour: datadir.files_to_check() for flavour, datadir in datadirs.items()}
     prepared = []
     for subject in subjects:
         flavour = subject.binary.flavour
-        if flavour not in datadirs:
-            datadir = context.make_datadir(options.tables, subject.binary)
-            datadirs[flavour] = (datadir, datadir.files_to_check())
-        datadir, files = datadirs[flavour]
-        state = _state(context, options, datadir, subject)
-        prepared.append(Prepared(subject, datadir, state, files))
+        state = _state(context, options, datadirs[flavour], subject)
+        prepared.append(Prepared(subject, datadirs[flavour], state, files[flavour]))
     return prepared
 
 
@@ -103,21 +101,16 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
     if subject.uses_map:
         clean = map_state(subject.binary)
         datadir.drop_other_states(MAP_STATE, clean)
-    binary, words = subject.binary, subject.options
-    if not datadir.has_state(clean):
-        context.ui.say("making the state with a tablespace map")
-        make_state(
-            context.layout, datadir, binary, words, clean, "clean",
-            lambda server: wait_for_map(datadir.work / MAP_FILE, context.timeout_sec),
-        )  # fmt: skip
-    if options.crash and not subject.uses_map and not datadir.has_state(crash):
+        map_file = datadir.work / MAP_FILE
+        context.make_state(
+            datadir, clean, subject, lambda server: wait_for_map(map_file, context.timeout_sec), "with a tablespace map"
+        )
+    elif options.crash:
         work = "100 inserts, a new table" if options.ddl else "100 inserts"
-        context.ui.say(f"making the crash state ({work}, kill -9)")
-        make_state(
-            context.layout, datadir, binary, words, crash, clean,
-            lambda server: options.tables.crash(server, options.ddl),
-        )  # fmt: skip
-    return crash if options.crash and not subject.uses_map else clean
+        act = functools.partial(options.tables.crash, ddl=options.ddl)
+        context.make_state(datadir, crash, subject, act, f"{work}, kill -9")
+        return crash
+    return clean
 
 
 def wait_for_map(path: Path, timeout_sec: float) -> None:

@@ -27,7 +27,7 @@ import pymysql
 
 from bench import logs, starts, tools, unlogged
 from bench.context import Context
-from bench.datadir import DataDir, FullTables, make_state
+from bench.datadir import DataDir, FullTables
 from bench.diskstats import SECTOR_BYTES
 from bench.errors import BenchError
 from bench.results import Run
@@ -158,10 +158,8 @@ def run(context: Context, options: Options) -> None:
     maker = subjects[0]
     datadir = context.make_datadir(recipe, maker.binary)
     state = _state(options)
-    if not datadir.has_state(state):
-        context.ui.say("making the crash state (one big update, kill -9)")
-        act = recipe.crash_prepared if options.prepared else recipe.crash
-        make_state(context.layout, datadir, maker.binary, [*maker.options, *MAKER_OPTIONS], state, "clean", act)
+    act = recipe.crash_prepared if options.prepared else recipe.crash
+    context.make_state(datadir, state, maker, act, "one big update, kill -9", MAKER_OPTIONS)
     parameters = {"rows": options.rows, "scattered": options.scattered}
     cases = [Case(subject, subject.name, "cached" if options.cached else state, parameters) for subject in subjects]
     for subject, result in rounds(context, "undo", cases, _in_words):
