@@ -9,7 +9,7 @@
 # Within a perl block:
 #
 #   require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/redo_recovery.pl";
-#   initialize_lazily();
+#   initialize_lazily();          # or initialize_lazily($page_size), in KiB
 #   make_crash($sql);             # executed before the load
 #   compare_pages(@server_options);     # as often as wanted, each time the same crash
 #   check_rows(@server_options);  # the same
@@ -64,10 +64,29 @@ my %tables = (
   parts      => 'PARTITION BY HASH (a) PARTITIONS 3');
 my @names = sort(keys(%tables));
 
+# Size of pages, and of those of the compressed table.
+my ($page_bytes, $zip_bytes) = (16384, 8192);
+
+# Rows of each table: with large pages more, to have as many pages.
+my $n_rows = 3000;
+
 # A data directory whose servers write a page only if they have to, and recover as
 # MySQL does where a test does not say otherwise.
 sub initialize_lazily {
-  initialize('--innodb-redo-recovery=STOCK', '--innodb-recovery-flush=WAIT',
+  my ($page_kib) = @_;
+  if (defined $page_kib) {
+    $page_bytes = 1024 * $page_kib;
+    $zip_bytes  = $page_bytes / 2;
+    $n_rows *= 4 if $page_kib > 16;
+    if ($page_kib > 16) {
+      delete $tables{compressed};
+    } else {
+      $tables{compressed} = 'ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=' . $page_kib / 2;
+    }
+    @names = sort(keys(%tables));
+  }
+  initialize("--innodb-page-size=$page_bytes",
+    '--innodb-redo-recovery=STOCK', '--innodb-recovery-flush=WAIT',
     '--innodb-redo-log-capacity=256M', '--innodb-adaptive-flushing=OFF',
     '--innodb-max-dirty-pages-pct=99', '--innodb-idle-flush-pct=0',
     '--innodb-max-dirty-pages-pct-lwm=0', '--innodb-stats-auto-recalc=OFF',
@@ -131,7 +150,7 @@ sub make_crash {
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
   sql($first);
   foreach my $name (@names) {
-    make_table($name, $tables{$name}, 3000);
+    make_table($name, $tables{$name}, $n_rows);
   }
   sql('SET GLOBAL innodb_fast_shutdown = 0');
   stop();
@@ -200,7 +219,7 @@ sub pages {
 
   foreach my $file (glob("$home/test/*.ibd"), glob("$home/undo_*"),
     "$home/ibdata1") {
-    my $n_bytes = $file =~ /compressed/ ? 8192 : 16384;
+    my $n_bytes = $file =~ /compressed/ ? $zip_bytes : $page_bytes;
     my ($name) = $file =~ m{([^/]+)$};
     next if $name =~ /^gone\d+\.ibd$/;
     open(my $in, '<:raw', $file) or die "Cannot read $file: $!";
