@@ -7,9 +7,10 @@ import contextlib
 import re
 import shutil
 import signal
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,7 +48,7 @@ from redstart_cli.layout import Layout as Clone
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NARROWEST = 120
 
-Experiment = Callable[[Context], None]
+Experiments = dict[str, Callable[[Context], None]]
 
 
 class _Interrupted(click.ClickException):
@@ -94,6 +95,10 @@ class Settings:
 
 def _split(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ",".join(map(str, values))
 
 
 def _numbers(
@@ -169,6 +174,18 @@ def main() -> None:
     """
 
 
+def _measures(function: Callable[..., Experiments]) -> Callable[..., None]:
+    """A command of a function that takes the wanted subjects and its own options, and says which experiments these are."""
+
+    @wraps(function)
+    def command(**values: Any) -> None:
+        with _errors():
+            settings = Settings(**{field.name: values.pop(field.name) for field in fields(Settings)})
+            _bench(settings, function(settings.subjects, **values))
+
+    return common_options(command)
+
+
 @main.command("startup")
 @click.option("--tables", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
 @click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
@@ -178,36 +195,28 @@ def main() -> None:
               help="After each cold start, start again without dropping caches.")  # fmt: skip
 @click.option("--first-use", "used", type=click.IntRange(1), metavar="N",
               help="Instead: query N of the tables, and views of all, right after cold starts.")  # fmt: skip
-@common_options
+@_measures
 def startup_command(
-    tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, used: int | None, **common: Any
-) -> None:
+    subjects: tuple[str, ...], tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, used: int | None
+) -> Experiments:
     """Start with many tables: time, phases, reads; what the first queries take."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, STARTUP_SUBJECTS)
-        if ddl and not crash:
-            raise BenchError("--ddl needs --crash")
-        if used is not None:
-            _first_use(settings, _tables(tables, schemas), used, crash)
-            return
-        options = startup.Options(_tables(tables, schemas), crash, ddl, warm, settings.subjects)
-        _bench(settings, {"startup": lambda context: startup.run(context, options)})
-
-
-def _first_use(settings: Settings, tables: Tables, used: int, crash: bool) -> None:
+    check_names(subjects, STARTUP_SUBJECTS)
+    if ddl and not crash:
+        raise BenchError("--ddl needs --crash")
+    if used is None:
+        options = startup.Options(_tables(tables, schemas), crash, ddl, warm, subjects)
+        return {"startup": partial(startup.run, options=options)}
+    size = _tables(tables, schemas)
     if crash:
         raise BenchError("--first-use goes without --crash")
-    if "mariadb" in settings.subjects:
+    if "mariadb" in subjects:
         raise BenchError("--first-use does not know MariaDB's views")
-    if used > tables.tables:
-        raise BenchError(f"{used} tables to be queried are more than {tables.tables} tables")
-    options = first_use.Options(tables, used, settings.subjects)
-    _bench(settings, {"startup --first-use": lambda context: first_use.run(context, options)})
+    _check_used(used, tables)
+    return {"startup --first-use": partial(first_use.run, options=first_use.Options(size, used, subjects))}
 
 
 @main.command("undo")
-@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=4_000_000,
+@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=undo.Options.rows,
               show_default=True, help="Rows that the unfinished transaction updated.")  # fmt: skip
 @click.option("--cached", is_flag=True,
               help="Leave the undo in the kernel's page cache, and read it from there.")  # fmt: skip
@@ -215,14 +224,11 @@ def _first_use(settings: Settings, tables: Tables, used: int, crash: bool) -> No
 @click.option("--prepared", is_flag=True,
               help="The transaction was prepared, and the binary log does not know it: it is rolled back at start.")  # fmt: skip
 @click.option("--scattered", is_flag=True, help="Rows were updated in an order that is not that of their keys.")
-@common_options
-def undo_command(rows: int, cached: bool, rollback: bool, prepared: bool, scattered: bool, **common: Any) -> None:
+@_measures
+def undo_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
     """Start after a crash in a big transaction: time to find its locks."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, PREPARED_SUBJECTS if prepared else UNDO_SUBJECTS)
-        options = undo.Options(rows, cached, rollback, prepared, scattered, settings.subjects)
-        _bench(settings, {"undo": lambda context: undo.run(context, options)})
+    check_names(subjects, PREPARED_SUBJECTS if own["prepared"] else UNDO_SUBJECTS)
+    return {"undo": partial(undo.run, options=undo.Options(subjects=subjects, **own))}
 
 
 @main.command("pool")
@@ -230,61 +236,45 @@ def undo_command(rows: int, cached: bool, rollback: bool, prepared: bool, scatte
               help="Rows of the table, of about 130 bytes.")  # fmt: skip
 @click.option("--pool", "pool_mib", type=click.IntRange(64, 1 << 20), default=1024, show_default=True,
               help="MiB of buffer pool.")  # fmt: skip
-@common_options
-def pool_command(rows: int, pool_mib: int, **common: Any) -> None:
+@_measures
+def pool_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
     """Start after a shutdown: time until the buffer pool is loaded."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, POOL_SUBJECTS)
-        options = pool.Options(rows, pool_mib, settings.subjects)
-        _bench(settings, {"pool": lambda context: pool.run(context, options)})
+    check_names(subjects, POOL_SUBJECTS)
+    return {"pool": partial(pool.run, options=pool.Options(subjects=subjects, **own))}
 
 
 @main.command("ddl")
-@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=600_000,
+@click.option("--rows", type=click.IntRange(1000, 100_000_000), default=ddl.Options.rows,
               show_default=True)  # fmt: skip
-@click.option("--indexes", type=click.IntRange(1, 60), default=ddl.KEYS, show_default=True,
+@click.option("--indexes", type=click.IntRange(1, 60), default=ddl.Options.indexes, show_default=True,
               help="Indexed columns of the table, of 64 characters each.")  # fmt: skip
-@click.option("--buffers", callback=_buffers, default="1,16,64,256", show_default=True,
+@click.option("--buffers", callback=_buffers, default=_listed(ddl.Options.buffers), show_default=True,
               help="Sort buffer sizes: 64K, 16 (MiB), 1G.")  # fmt: skip
-@click.option("--threads", callback=_numbers, default="1,4", show_default=True)
-@click.option("--operations", callback=_split, default=",".join(ddl.OPERATIONS),
+@click.option("--threads", callback=_numbers, default=_listed(ddl.Options.threads), show_default=True)
+@click.option("--operations", callback=_split, default=_listed(ddl.Options.operations),
               show_default=True)  # fmt: skip
-@common_options
-def ddl_command(
-    rows: int,
-    indexes: int,
-    buffers: tuple[float, ...],
-    threads: tuple[int, ...],
-    operations: tuple[str, ...],
-    **common: Any,
-) -> None:
+@_measures
+def ddl_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
     """Build indexes: time and temporary file I/O."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, DDL_SUBJECTS)
-        check_names(operations, ddl.OPERATIONS, "operation")
-        options = ddl.Options(rows, indexes, buffers, threads, operations, settings.subjects)
-        _bench(settings, {"ddl": lambda context: ddl.run(context, options)})
+    check_names(subjects, DDL_SUBJECTS)
+    check_names(own["operations"], ddl.OPERATIONS, "operation")
+    return {"ddl": partial(ddl.run, options=ddl.Options(subjects=subjects, **own))}
 
 
 @main.command("binlog")
 @click.option("--mib", type=click.IntRange(1, binlog.MOST_MIB), default=binlog.MOST_MIB, show_default=True,
               help="Size of the last binary log.")  # fmt: skip
-@click.option("--logs", callback=_split, default=",".join(binlog.LOGS), show_default=True,
+@click.option("--logs", callback=_split, default=_listed(binlog.LOGS), show_default=True,
               help="What the last binary log holds.")  # fmt: skip
-@click.option("--ends", callback=_split, default=",".join(binlog.ENDS), show_default=True,
+@click.option("--ends", callback=_split, default=_listed(binlog.ENDS), show_default=True,
               help="How the server before has ended.")  # fmt: skip
-@common_options
-def binlog_command(mib: int, logs: tuple[str, ...], ends: tuple[str, ...], **common: Any) -> None:
+@_measures
+def binlog_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
     """Start with a large binary log, after a shutdown and after a crash."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, BINLOG_SUBJECTS)
-        check_names(logs, binlog.LOGS, "binary log")
-        check_names(ends, binlog.ENDS, "end")
-        options = binlog.Options(mib, logs, ends, settings.subjects)
-        _bench(settings, {"binlog": lambda context: binlog.run(context, options)})
+    check_names(subjects, BINLOG_SUBJECTS)
+    check_names(own["logs"], binlog.LOGS, "binary log")
+    check_names(own["ends"], binlog.ENDS, "end")
+    return {"binlog": partial(binlog.run, options=binlog.Options(subjects=subjects, **own))}
 
 
 @main.command("redo")
@@ -299,27 +289,15 @@ def binlog_command(mib: int, logs: tuple[str, ...], ends: tuple[str, ...], **com
 @click.option("--after", "after_sec", type=click.IntRange(0, 3600), default=0, show_default=True,
               help="Go on with the load for so many seconds.")  # fmt: skip
 @click.option("--check-rows", is_flag=True, help="All starts must have the same rows.")
-@common_options
-def redo_command(
-    seconds: int | None,
-    redo_mib: int | None,
-    pool_mib: int,
-    start_pool_mib: int | None,
-    rows: int,
-    after_sec: int,
-    check_rows: bool,
-    **common: Any,
-) -> None:
+@_measures
+def redo_command(subjects: tuple[str, ...], seconds: int | None, **own: Any) -> Experiments:
     """Start after kill -9 under load: redo to be read and applied."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, REDO_SUBJECTS)
-        if seconds is not None and redo_mib is not None:
-            raise BenchError("--seconds and --redo-mib exclude each other")
-        if check_rows and after_sec:
-            raise BenchError("--check-rows and --after exclude each other: the check warms the buffer pool")
-        options = redo.Options(rows, seconds or 100, redo_mib, pool_mib, after_sec, settings.subjects, start_pool_mib, check_rows)
-        _bench(settings, {"redo": lambda context: redo.run(context, options)})
+    check_names(subjects, REDO_SUBJECTS)
+    if seconds is not None and own["redo_mib"] is not None:
+        raise BenchError("--seconds and --redo-mib exclude each other")
+    if own["check_rows"] and own["after_sec"]:
+        raise BenchError("--check-rows and --after exclude each other: the check warms the buffer pool")
+    return {"redo": partial(redo.run, options=redo.Options(subjects=subjects, seconds=seconds or 100, **own))}
 
 
 @main.command("outage")
@@ -341,91 +319,61 @@ def redo_command(
               help="Seconds of load before the crash is made; the last third counts.")  # fmt: skip
 @click.option("--after", "after_sec", type=click.IntRange(10, 3600), default=300, show_default=True,
               help="Seconds for the load to come back.")  # fmt: skip
-@common_options
-def outage_command(
-    tables: int,
-    schemas: int,
-    used: int,
-    rows: int,
-    pool_mib: int,
-    redo_mib: int,
-    binlog_mib: int,
-    open_rows: int,
-    before_sec: int,
-    after_sec: int,
-    **common: Any,
-) -> None:
+@_measures
+def outage_command(subjects: tuple[str, ...], tables: int, schemas: int, used: int, **own: Any) -> Experiments:
     """A busy server with many tables is killed: until it answers, and until the load is back."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, OUTAGE_SUBJECTS)
-        if used > tables:
-            raise BenchError(f"{used} tables to be queried are more than {tables} tables")
-        options = outage.Options(
-            _tables(tables, schemas), used, rows, pool_mib, redo_mib, binlog_mib, open_rows, before_sec, after_sec,
-            settings.subjects,
-        )  # fmt: skip
-        _bench(settings, {"outage": lambda context: outage.run(context, options)})
+    check_names(subjects, OUTAGE_SUBJECTS)
+    _check_used(used, tables)
+    options = outage.Options(tables=_tables(tables, schemas), used=used, subjects=subjects, **own)
+    return {"outage": partial(outage.run, options=options)}
 
 
 @main.command("fileio")
-@click.option("--seconds", type=click.FloatRange(1), default=5.0, show_default=True)
-@common_options
-def fileio_command(seconds: float, **common: Any) -> None:
+@click.option("--seconds", type=click.FloatRange(1), default=fileio.SECONDS, show_default=True)
+@_measures
+def fileio_command(subjects: tuple[str, ...], seconds: float) -> Experiments:
     """Random reads of the volume at 4, 16 and 32 KiB."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, ())
-        _bench(settings, {"fileio": lambda context: fileio.run(context, seconds)})
+    check_names(subjects, ())
+    return {"fileio": partial(fileio.run, seconds=seconds)}
 
 
 @main.command("oltp")
-@click.option("--rows", type=click.IntRange(100), default=100_000, show_default=True,
+@click.option("--rows", type=click.IntRange(100), default=oltp.Options.rows, show_default=True,
               help="Rows of each of the four tables.")  # fmt: skip
-@click.option("--threads", type=click.IntRange(1), default=4, show_default=True)
-@click.option("--seconds", type=click.IntRange(1), default=30, show_default=True)
-@click.option("--loads", callback=_split, default=",".join(oltp.MODES), show_default=True)
-@common_options
-def oltp_command(
-    rows: int, threads: int, seconds: int, loads: tuple[str, ...], **common: Any
-) -> None:
+@click.option("--threads", type=click.IntRange(1), default=oltp.Options.threads, show_default=True)
+@click.option("--seconds", type=click.IntRange(1), default=oltp.Options.seconds, show_default=True)
+@click.option("--loads", callback=_split, default=_listed(oltp.Options.loads), show_default=True)
+@_measures
+def oltp_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
     """Throughput under sysbench: rows read and written, tables created and dropped."""
-    with _errors():
-        settings = Settings(**common)
-        check_names(settings.subjects, OLTP_SUBJECTS)
-        check_names(loads, oltp.MODES, "load")
-        options = oltp.Options(rows, threads, seconds, loads, settings.subjects)
-        _bench(settings, {"oltp": lambda context: oltp.run(context, options)})
+    check_names(subjects, OLTP_SUBJECTS)
+    check_names(own["loads"], oltp.MODES, "load")
+    return {"oltp": partial(oltp.run, options=oltp.Options(subjects=subjects, **own))}
 
 
 @main.command("all")
 @click.option("--tables", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True)
 @click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
-@common_options
-def all_command(tables: int, schemas: int, **common: Any) -> None:
+@_measures
+def all_command(subjects: tuple[str, ...], tables: int, schemas: int) -> Experiments:
     """Every experiment at its default size, with those of the subjects that it has."""
-    with _errors():
-        settings = Settings(**common)
-        lists = (STARTUP_SUBJECTS, UNDO_SUBJECTS, DDL_SUBJECTS, OLTP_SUBJECTS)
-        check_names(settings.subjects, tuple(dict.fromkeys(name for names in lists for name in names)))
-        starting, undoing, sorting, loading = (_those_of(settings.subjects, names) for names in lists)
-        size = _tables(tables, schemas)
+    lists = (STARTUP_SUBJECTS, UNDO_SUBJECTS, DDL_SUBJECTS, OLTP_SUBJECTS)
+    check_names(subjects, tuple(dict.fromkeys(name for names in lists for name in names)))
+    starting, undoing, sorting, loading = (_those_of(subjects, names) for names in lists)
+    size = _tables(tables, schemas)
+    experiments: Experiments = {"fileio": fileio.run}
+    if starting:
         clean = startup.Options(size, crash=False, ddl=False, warm=True, subjects=starting)
         crash = startup.Options(size, crash=True, ddl=False, warm=False, subjects=starting)
-        back = undo.Options(4_000_000, False, False, False, False, undoing)
-        sorts = ddl.Options(600_000, ddl.KEYS, (1, 16, 64, 256), (1, 4), tuple(ddl.OPERATIONS), sorting)
-        load = oltp.Options(100_000, 4, 30, tuple(oltp.MODES), loading)
-        experiments: dict[str, Experiment] = {"fileio": lambda context: fileio.run(context, 5.0)}
-        if starting:
-            experiments["startup"] = lambda context: startup.run(context, clean)
-            experiments["startup --crash"] = lambda context: startup.run(context, crash)
-        if undoing:
-            experiments["undo"] = lambda context: undo.run(context, back)
-        if sorting:
-            experiments["ddl"] = lambda context: ddl.run(context, sorts)
-        if loading:
-            experiments["oltp"] = lambda context: oltp.run(context, load)
-        _bench(settings, experiments)
+        experiments["startup"] = partial(startup.run, options=clean)
+        experiments["startup --crash"] = partial(startup.run, options=crash)
+    if undoing:
+        experiments["undo"] = partial(undo.run, options=undo.Options(subjects=undoing))
+    if sorting:
+        experiments["ddl"] = partial(ddl.run, options=ddl.Options(subjects=sorting))
+    if loading:
+        experiments["oltp"] = partial(oltp.run, options=oltp.Options(subjects=loading))
+    return experiments
 
 
 def _those_of(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
@@ -439,6 +387,11 @@ def _tables(tables: int, schemas: int) -> Tables:
     return Tables(tables, schemas)
 
 
+def _check_used(used: int, tables: int) -> None:
+    if used > tables:
+        raise BenchError(f"{used} tables to be queried are more than {tables} tables")
+
+
 def _mysqld(settings: Settings, experiments: Collection[str]) -> Path:
     """The server under test. If it is our own and wanted, it is built from what the clone holds now."""
     if settings.mysqld is not None:
@@ -450,7 +403,7 @@ def _mysqld(settings: Settings, experiments: Collection[str]) -> Path:
     return clone.binary("release", "mysqld")
 
 
-def _bench(settings: Settings, experiments: dict[str, Experiment]) -> None:
+def _bench(settings: Settings, experiments: Experiments) -> None:
     """Runs experiments on a volume and writes what was measured, also after an error."""
     for path in (settings.json_path, settings.markdown_path, settings.html_path):
         if path is not None and not path.absolute().parent.is_dir():

@@ -119,12 +119,12 @@ def key_data_bytes(operation: str, rows: int, indexes: int) -> int:
 class Options:
     """What the user asked for; buffers in MiB."""
 
-    rows: int
-    indexes: int
-    buffers: tuple[float, ...]
-    threads: tuple[int, ...]
-    operations: tuple[str, ...]
-    subjects: tuple[str, ...]
+    rows: int = 600_000
+    indexes: int = KEYS
+    buffers: tuple[float, ...] = (1, 16, 64, 256)
+    threads: tuple[int, ...] = (1, 4)
+    operations: tuple[str, ...] = tuple(OPERATIONS)
+    subjects: tuple[str, ...] = ()
 
 
 def run(context: Context, options: Options) -> None:

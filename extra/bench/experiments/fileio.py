@@ -11,9 +11,10 @@ from bench.rounds import Case, rounds
 
 SIZES = (4096, 16384, 32768)
 DEPTHS = (1, 32)
+SECONDS = 5.0
 
 
-def run(context: Context, seconds: float) -> None:
+def run(context: Context, seconds: float = SECONDS) -> None:
     """Runs the experiment and adds its runs to the document."""
     file = context.volume.directory / FIO_FILE
     fio.make_file(file)

@@ -41,11 +41,11 @@ class Oltp(sysbench.SysbenchTables):
 class Options:
     """What the user asked for."""
 
-    rows: int
-    threads: int
-    seconds: int
-    loads: tuple[str, ...]
-    subjects: tuple[str, ...]
+    rows: int = 100_000
+    threads: int = 4
+    seconds: int = 30
+    loads: tuple[str, ...] = tuple(MODES)
+    subjects: tuple[str, ...] = ()
 
 
 def run(context: Context, options: Options) -> None:

@@ -57,12 +57,12 @@ SCATTERED = " ORDER BY CRC32(id)"
 class Options:
     """What to measure."""
 
-    rows: int
-    cached: bool
-    rollback: bool
-    prepared: bool
-    scattered: bool
-    subjects: tuple[str, ...]
+    rows: int = 4_000_000
+    cached: bool = False
+    rollback: bool = False
+    prepared: bool = False
+    scattered: bool = False
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,15 @@ def test_all_runs_what_the_subjects_have_in_each_experiment(monkeypatch: pytest.
     assert cli._those_of((), ("stock", "off")) == ("stock", "off")
 
 
+def test_each_experiment_takes_what_its_command_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(cli, "_bench", lambda settings, experiments: seen.extend(experiments))
+    names = [name for name in cli.main.commands if name not in ("all", "report", "plot", "clean")]
+    for name in names:
+        assert CliRunner().invoke(cli.main, [name]).exit_code == 0
+    assert seen == names
+
+
 def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "default_layout", lambda: Layout(tmp_path / "bench"))
     runner = CliRunner()
