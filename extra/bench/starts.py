@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import pymysql
 
 from bench import logs, tools
 from bench.context import Context
@@ -43,32 +46,34 @@ def measure(
 
     What goes wrong becomes a problem of the record.
     """
-    name = f"{run.experiment}-{datadir.folder.name}-{context.volume.profile.name}"
-    log = context.layout.logs / f"{name}-{subject.name}-{run.mode}-{run.round}.log"
     datadir.restore(state)
     if before is not None:
         before()
     if drop_caches:
         tools.drop_caches()
+    with serving(context, datadir, subject, run, options) as server:
+        times = server.startup(context.timeout_sec, context.volume.device)
+        if at_once is not None:
+            at_once(run, server, times)
+        start = _collect(run, server, times)
+        if extra is not None:
+            extra(run, server, start)
+
+
+@contextlib.contextmanager
+def serving(context: Context, datadir: DataDir, subject: Subject, run: Run, options: Sequence[str]) -> Iterator[Server]:
+    """A server that is to be started for a record, and is killed at the end; what goes wrong becomes a problem of the record."""
+    name = f"{run.experiment}-{datadir.folder.name}-{context.volume.profile.name}-{subject.name}-{run.mode}-{run.round}"
     server = Server(
-        context.layout,
-        subject.binary,
-        datadir.work,
-        [*subject.options, *options],
-        log,
+        context.layout, subject.binary, datadir.work, [*subject.options, *options], context.layout.logs / f"{name}.log",
         context.volume.procs,
-    )
+    )  # fmt: skip
     run.started_at = now_text()
     run.command = server.command
     with server:
         try:
-            times = server.startup(context.timeout_sec, context.volume.device)
-            if at_once is not None:
-                at_once(run, server, times)
-            start = _collect(run, server, times)
-            if extra is not None:
-                extra(run, server, start)
-        except BenchError as error:
+            yield server
+        except (BenchError, pymysql.Error) as error:
             run.problems.append(str(error))
 
 
@@ -88,9 +93,6 @@ def _collect(run: Run, server: Server, times: StartTimes) -> logs.Start:
     start = logs.parse_start(lines, times.exec_time, times.ready_time)
     run.metrics["ready_s"] = times.ready_time - times.exec_time
     run.metrics["first_query_s"] = times.first_query_time - times.exec_time
-    memory = server.peak_memory_kib()
-    if memory is not None:
-        run.metrics["peak_memory_kib"] = memory
     add_io(run.metrics, "", server.io_between(times.exec_time, times.first_query_time))
     if server.binary.flavour == "mysql":
         for name, (begin, end) in start.phases.items():
@@ -109,11 +111,19 @@ def _collect(run: Run, server: Server, times: StartTimes) -> logs.Start:
                     "most_process_read_bytes": most.process_read_bytes,
                 }
     run.metrics["recovered"] = int(start.recovered)
-    check_log_bin(run, server)
-    run.status = server.status()
+    add_server(run, server)
     run.problems += [f"the error log says: {text}" for text in logs.errors(lines)]
     note_disturbance(run)
     return start
+
+
+def add_server(run: Run, server: Server) -> None:
+    """Adds what a server says of itself when it has done its work."""
+    memory = server.peak_memory_kib()
+    if memory is not None:
+        run.metrics["peak_memory_kib"] = memory
+    check_log_bin(run, server)
+    run.status = server.status()
 
 
 def add_io(metrics: dict[str, float], prefix: str, counters: Counters) -> None:

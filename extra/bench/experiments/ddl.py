@@ -19,13 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pymysql
-
 from bench import starts, tools
 from bench.context import Context
 from bench.datadir import DataDir, FullTables
 from bench.diskstats import read_counters
-from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
@@ -165,21 +162,11 @@ def _server_options(subject: Subject, parameters: dict[str, Any]) -> list[str]:
 
 
 def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) -> None:
-    log = context.layout.logs / f"ddl-{subject.name}-{result.mode}-{result.round}.log"
     datadir.restore("clean")
-    options = [*subject.options, *_server_options(subject, result.parameters)]
-    server = Server(
-        context.layout, subject.binary, datadir.work, options, log, context.volume.procs
-    )
-    result.command = server.command
-    with server:
-        try:
-            server.startup(context.timeout_sec)
-            starts.check_log_bin(result, server)
-            tools.drop_caches()
-            _alter(context, server, result)
-        except (BenchError, pymysql.Error) as error:
-            result.problems.append(str(error))
+    with starts.serving(context, datadir, subject, result, _server_options(subject, result.parameters)) as server:
+        server.startup(context.timeout_sec)
+        tools.drop_caches()
+        _alter(context, server, result)
 
 
 def unnamed_bytes(pid: int) -> int:
@@ -249,10 +236,7 @@ def _alter(context: Context, server: Server, result: Run) -> None:
     result.metrics["temp_peak_bytes"] = float(peak.peak_bytes)
     result.metrics["temp_peak_multiple"] = peak.peak_bytes / key_bytes
     starts.add_io(result.metrics, "", after - before)
-    memory = server.peak_memory_kib()
-    if memory is not None:
-        result.metrics["peak_memory_kib"] = memory
-    result.status = server.status()
+    starts.add_server(result, server)
     passes = result.status.get("Innodb_ddl_merge_passes")
     if passes is not None:
         result.metrics["merge_passes"] = float(passes)

@@ -9,10 +9,8 @@ from pathlib import Path
 from bench import starts, sysbench, tools
 from bench.context import Context
 from bench.datadir import DataDir
-from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
-from bench.server import Server
 from bench.subjects import OLTP_SUBJECTS, Subject, by_flavour
 
 TABLES = 4
@@ -65,26 +63,12 @@ def _in_words(run: Run) -> str:
 
 
 def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) -> None:
-    log = context.layout.logs / f"oltp-{subject.name}-{result.mode}-{result.round}.log"
+    parameters = result.parameters
     datadir.restore("clean")
-    options = [*subject.options, "--innodb-buffer-pool-size=1G"]
-    server = Server(
-        context.layout, subject.binary, datadir.work, options, log, context.volume.procs
-    )
-    result.command = server.command
-    with server:
-        try:
-            server.startup(context.timeout_sec)
-            starts.check_log_bin(result, server)
-            parameters = result.parameters
-            words = sysbench.command(
-                server, MODES[result.mode], TABLES, parameters["rows"], parameters["threads"],
-                f"--time={parameters['seconds']}",
-            )  # fmt: skip
-            result.metrics = sysbench.parse_report(tools.run([*words, "run"]))
-            memory = server.peak_memory_kib()
-            if memory is not None:
-                result.metrics["peak_memory_kib"] = memory
-            result.status = server.status()
-        except BenchError as error:
-            result.problems.append(str(error))
+    with starts.serving(context, datadir, subject, result, ["--innodb-buffer-pool-size=1G"]) as server:
+        server.startup(context.timeout_sec)
+        words = sysbench.command(
+            server, MODES[result.mode], TABLES, parameters["rows"], parameters["threads"], f"--time={parameters['seconds']}"
+        )
+        result.metrics = sysbench.parse_report(tools.run([*words, "run"]))
+        starts.add_server(result, server)
