@@ -112,6 +112,11 @@ class FullTables(Recipe):
     """A recipe for a few full tables: every state holds a copy of every file."""
 
     @property
+    def steps(self) -> int:
+        """One for all."""
+        return 1
+
+    @property
     def final_bytes(self) -> int:
         """As while it is made."""
         return self.peak_bytes

@@ -42,11 +42,6 @@ class SysbenchTables(FullTables):
         """Size in words."""
         return f"{self.tables} sysbench tables of {self.rows:,} rows"
 
-    @property
-    def steps(self) -> int:
-        """One for all."""
-        return 1
-
     def fill(self, server: Server, progress: Callable[[int], None]) -> None:
         """Lets sysbench make its tables."""
         server.query("CREATE DATABASE sbtest")

@@ -9,11 +9,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.errors import BenchError, Unavailable
 
+POLL_SEC = 0.05
 JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 70; shift; done; shift; '
 """Shell words that put the shell into cgroups: their files of process ids come first, then "--"."""
 
@@ -114,6 +116,15 @@ def drop_caches() -> None:
     need_root("dropping the kernel's caches")
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
+
+
+def wait_until(is_so: Callable[[], bool], timeout_sec: float, otherwise: str) -> None:
+    """Wait for something; BenchError if it takes too long."""
+    deadline = time.monotonic() + timeout_sec
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise BenchError(f"{otherwise} in {timeout_sec:,.0f} s")
+        time.sleep(POLL_SEC)
 
 
 def need_memory(need_bytes: int, what: str) -> None:

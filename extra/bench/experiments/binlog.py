@@ -8,7 +8,6 @@ how the server ended (clean, crash) and in the last file: `empty`, `large` trans
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +15,13 @@ from pathlib import Path
 from bench import logs, starts, tools
 from bench.context import Context
 from bench.datadir import DataDir, FullTables
-from bench.errors import BenchError
+from bench.experiments.undo import WRITE_OUT_OPTIONS, wait_written_out
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import BINLOG_SCAN, BINLOG_SUBJECTS, Subject
 from binlog_check.logfile import name_the_copy
 
-FLUSH_TIMEOUT_SEC = 900.0
 LOGS = ("empty", "large", "small")
 ENDS = ("clean", "crash")
 LARGE_MIB = 50
@@ -37,10 +35,7 @@ MAKER_OPTIONS = (
     # A crash has little redo: what is measured is the binary log.
     "--innodb-redo-log-capacity=32M",
     "--innodb-flush-log-at-trx-commit=0",
-    "--innodb-max-dirty-pages-pct=0",
-    "--innodb-max-dirty-pages-pct-lwm=0",
-    "--innodb-io-capacity=20000",
-    "--innodb-io-capacity-max=20000",
+    *WRITE_OUT_OPTIONS,
     "--binlog-row-image=MINIMAL",
     "--max-allowed-packet=64M",
 )
@@ -74,11 +69,6 @@ class Binlog(FullTables):
     def what(self) -> str:
         """Size in words."""
         return f"a binary log of {self.mib:,} MiB"
-
-    @property
-    def steps(self) -> int:
-        """One."""
-        return 1
 
     @property
     def peak_bytes(self) -> int:
@@ -117,11 +107,7 @@ class Binlog(FullTables):
                 elif kind == "small":
                     per_row = SMALL_BYTES + 300
                     cursor.execute(f"CALL bench.write_small({self.mib * MIB // per_row})")
-            deadline = time.monotonic() + FLUSH_TIMEOUT_SEC
-            while int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) > 0:
-                if time.monotonic() > deadline:
-                    raise BenchError("the dirty pages were not written out in time")
-                time.sleep(0.5)
+            wait_written_out(server)
             if end == "crash":
                 # A transaction whose commit the data may not have yet, as a crash under load leaves it.
                 server.query("UPDATE bench.small SET b = 'last'")

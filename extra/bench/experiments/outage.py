@@ -27,12 +27,13 @@ from bench.datadir import DataDir, Recipe
 from bench.errors import BenchError
 from bench.experiments import binlog, first_use, redo, startup
 from bench.experiments.redo import MIB, SCRIPT, THREADS, Redo
-from bench.experiments.undo import FLUSH_TIMEOUT_SEC, Undo
+from bench.experiments.undo import FLUSH_TIMEOUT_SEC, WRITE_OUT_OPTIONS, Undo
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server, StartTimes
 from bench.subjects import OUTAGE_SUBJECTS, Subject, by_flavour
 from bench.tables import NEW_TABLE, SCHEMA_PREFIX, Tables
+from bench.tools import wait_until
 
 COUNTED_SHARE = 3
 """The last third of the load before counts: what came before has warmed the server up."""
@@ -59,12 +60,6 @@ KNOWN_TABLES = (
 MOST_REDO_MIB = 1024
 MOST_BINLOG_MIB = 900
 """The load still writes to it when it is as large as wanted; a file is ended when it has 1,024 MiB."""
-WRITE_OUT_OPTIONS = (
-    "--innodb-max-dirty-pages-pct=0",
-    "--innodb-max-dirty-pages-pct-lwm=0",
-    "--innodb-io-capacity-max=20000",
-    "--innodb-io-capacity=20000",
-)
 
 
 @dataclass(frozen=True)
@@ -229,15 +224,6 @@ def set_options(server: Server, options: Sequence[str]) -> None:
         name, _, value = option.removeprefix("--").removeprefix("loose-").replace("-", "_").partition("=")
         if server.binary.knows(name):
             server.query(f"SET GLOBAL {name} = {value}")
-
-
-def wait_until(is_so: Callable[[], bool], timeout_sec: float, otherwise: str) -> None:
-    """Wait for something; BenchError if it takes too long."""
-    deadline = time.monotonic() + timeout_sec
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise BenchError(f"{otherwise} in {timeout_sec:,.0f} s")
-        time.sleep(POLL_SEC)
 
 
 def kill_in_commit(server: Server, connection: Connection[Any], log: Path, most_bytes: int) -> None:

@@ -19,7 +19,6 @@ from bench import logs, starts, tools
 from bench.context import Context
 from bench.datadir import DataDir
 from bench.diskstats import SECTOR_BYTES
-from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
@@ -118,12 +117,10 @@ def wait_for_map(path: Path, timeout_sec: float) -> None:
 
     Raises BenchError if there is none after `timeout_sec`.
     """
-    end = time.monotonic() + timeout_sec
-    while time.monotonic() < end:
-        if path.exists() and time.time() - path.stat().st_mtime > MAP_QUIET_SEC:
-            return
-        time.sleep(0.2)
-    raise BenchError(f"no tablespace map was written within {timeout_sec:,.0f} s: {path}")
+    tools.wait_until(
+        lambda: path.exists() and time.time() - path.stat().st_mtime > MAP_QUIET_SEC, timeout_sec,
+        f"no tablespace map was written to {path}",
+    )  # fmt: skip
 
 
 def map_state(binary: Binary) -> str:

@@ -18,7 +18,6 @@ different pages of the table.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,14 +36,18 @@ from bench.subjects import PREPARED_SUBJECTS, ROLLBACK, UNDO_SCAN, UNDO_SUBJECTS
 
 SEED_ROWS = 1000
 FLUSH_TIMEOUT_SEC = 900.0
+WRITE_OUT_OPTIONS = (
+    "--innodb-max-dirty-pages-pct=0",
+    "--innodb-max-dirty-pages-pct-lwm=0",
+    "--innodb-io-capacity-max=20000",
+    "--innodb-io-capacity=20000",
+)
+"""With these a server writes out all of its pages, see `wait_written_out`."""
 MAKER_OPTIONS = (
     "--innodb-buffer-pool-size=1G",
     "--innodb-redo-log-capacity=2G",
     "--innodb-flush-log-at-trx-commit=0",
-    "--innodb-max-dirty-pages-pct=0",
-    "--innodb-max-dirty-pages-pct-lwm=0",
-    "--innodb-io-capacity=20000",
-    "--innodb-io-capacity-max=20000",
+    *WRITE_OUT_OPTIONS,
 )
 
 CACHED_OPTIONS = ("--innodb-flush-method=fsync",)
@@ -137,17 +140,17 @@ class Undo(FullTables):
             changed = cursor.execute(f"UPDATE bench.t SET v = 1, pad = REPEAT('b', 100){self.order}")
             if changed != self.rows:
                 raise BenchError(f"{changed} of {self.rows} rows were updated; see {server.log}")
-        deadline = time.monotonic() + FLUSH_TIMEOUT_SEC
-        while self._dirty_pages(server) > 0:
-            if time.monotonic() > deadline:
-                raise BenchError("the dirty pages of the update were not written out in time")
-            time.sleep(0.5)
+        wait_written_out(server)
         return connection
 
-    @staticmethod
-    def _dirty_pages(server: Server) -> int:
-        rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
-        return int(rows[0][1])
+
+def wait_written_out(server: Server) -> None:
+    """Wait until no page is dirty; BenchError if it takes too long."""
+
+    def is_clean() -> bool:
+        return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) == 0
+
+    tools.wait_until(is_clean, FLUSH_TIMEOUT_SEC, "the dirty pages were not written out")
 
 
 def run(context: Context, options: Options) -> None:
