@@ -10,10 +10,11 @@ somebody else used the disk during the run.
 from __future__ import annotations
 
 import bisect
+import operator
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from bench.errors import Unavailable
@@ -34,14 +35,7 @@ class Counters:
     process_write_bytes: int = 0
 
     def __sub__(self, other: Counters) -> Counters:
-        return Counters(
-            self.reads - other.reads,
-            self.sectors_read - other.sectors_read,
-            self.writes - other.writes,
-            self.sectors_written - other.sectors_written,
-            self.process_read_bytes - other.process_read_bytes,
-            self.process_write_bytes - other.process_write_bytes,
-        )
+        return Counters(*map(operator.sub, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -72,15 +66,6 @@ def parse_stat(text: str) -> Counters:
         writes=fields[4],
         sectors_written=fields[6],
     )
-
-
-def parse_diskstats(text: str, major: int, minor: int) -> Counters:
-    """Counters of one device from the text of /proc/diskstats; KeyError if it is not there."""
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) > 3 and words[0] == str(major) and words[1] == str(minor):
-            return parse_stat(" ".join(words[3:]))
-    raise KeyError(f"{major}:{minor}")
 
 
 def parse_process_io(text: str) -> tuple[int, int]:
@@ -147,14 +132,7 @@ def read_counters(device: Device | None, pid: int | None) -> Counters:
             read_bytes, write_bytes = parse_process_io(text)
         except OSError:
             pass
-    return Counters(
-        disk.reads,
-        disk.sectors_read,
-        disk.writes,
-        disk.sectors_written,
-        read_bytes,
-        write_bytes,
-    )
+    return replace(disk, process_read_bytes=read_bytes, process_write_bytes=write_bytes)
 
 
 class Sampler:

@@ -14,7 +14,6 @@ from bench import fio, latency, profiles, roots, sysbench, throttle
 from bench.diskstats import (
     Counters,
     Sampler,
-    parse_diskstats,
     parse_mountinfo,
     parse_process_io,
     parse_stat,
@@ -26,10 +25,7 @@ from bench.stats import Summary, ratio, summarize
 from bench.tests.helpers import SAMPLES
 from redstart_cli.upstream import read_pins
 
-DISKSTATS = """\
-   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
- 254       0 vda 259840 21095 14456898 30571 19351 187455 10258104 32126 0 20700 64045 0 0 0 0 0 0
-"""
+STAT = "  259840    21095 14456898    30571    19351   187455 10258104    32126        0    20700    64045        0        0\n"
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 30 22 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
@@ -48,11 +44,8 @@ def test_statistics() -> None:
     assert ratio(2.0, None) is None
 
 
-def test_diskstats() -> None:
-    expected = Counters(259840, 14456898, 19351, 10258104)
-    assert parse_diskstats(DISKSTATS, 254, 0) == expected
-    with pytest.raises(KeyError):
-        parse_diskstats(DISKSTATS, 8, 0)
+def test_device_counters() -> None:
+    assert parse_stat(STAT) == Counters(259840, 14456898, 19351, 10258104)
     with pytest.raises(ValueError, match="statistics"):
         parse_stat("1 2 3")
     assert Counters(5, 40, 2, 16, 4096, 512) - Counters(1, 8, 1, 8, 0, 512) == Counters(
