@@ -261,13 +261,9 @@ class Server:
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Runs one statement in a connection of its own."""
-        connection = self.connect()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(sql)
-                return list(cursor.fetchall())
-        finally:
-            connection.close()
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
 
     def status(self) -> dict[str, str]:
         """The status variables that the bench keeps."""

@@ -9,6 +9,7 @@ group reads and writes is part of its memory.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 import signal
@@ -16,7 +17,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from bench.errors import BenchError, Unavailable
 
@@ -33,25 +33,6 @@ class Limits:
     # None: writes are not limited.
     write_iops: int | None = None
     write_bytes_per_sec: int | None = None
-
-
-class Group(Protocol):
-    """A cgroup made by this bench."""
-
-    path: Path
-
-    @property
-    def procs(self) -> Path:
-        """The file that takes process ids."""
-
-    def limit(self, numbers: str, limits: Limits) -> None:
-        """Sets the limits for the device MAJOR:MINOR."""
-
-    def limit_memory(self, memory_bytes: int) -> None:
-        """Sets the limit of memory and page cache together; no swap beyond it."""
-
-    def remove(self) -> None:
-        """Lifts the limits, kills what still runs in the group, and removes it."""
 
 
 def v1_lines(numbers: str, limits: Limits | None) -> dict[str, str]:
@@ -76,8 +57,8 @@ def v2_line(numbers: str, limits: Limits | None) -> str:
     return f"{numbers} {reads} wbps={limits.write_bytes_per_sec or 'max'} wiops={limits.write_iops or 'max'}"
 
 
-class _BaseGroup:
-    """What both versions share."""
+class Group(abc.ABC):
+    """A cgroup made by this bench."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,7 +67,16 @@ class _BaseGroup:
 
     @property
     def procs(self) -> Path:
+        """The file that takes process ids."""
         return self.path / "cgroup.procs"
+
+    @abc.abstractmethod
+    def limit(self, numbers: str, limits: Limits) -> None:
+        """Sets the limits for the device MAJOR:MINOR."""
+
+    @abc.abstractmethod
+    def limit_memory(self, memory_bytes: int) -> None:
+        """Sets the limit of memory and page cache together; no swap beyond it."""
 
     def _write(self, name: str, text: str) -> None:
         try:
@@ -95,16 +85,18 @@ class _BaseGroup:
             raise BenchError(f"cannot write {text!r} to {self.path / name}: {error}") from error
 
     def remove(self) -> None:
+        """Lifts the limits, kills what still runs in the group, and removes it."""
         for numbers in self._limited:
             self._lift(numbers)
         self._limited.clear()
         remove_group(self.path)
 
+    @abc.abstractmethod
     def _lift(self, numbers: str) -> None:
-        raise NotImplementedError
+        """Lifts the limits of a device."""
 
 
-class GroupV1(_BaseGroup):
+class GroupV1(Group):
     """A group of a v1 controller, blkio or memory."""
 
     def limit(self, numbers: str, limits: Limits) -> None:
@@ -122,7 +114,7 @@ class GroupV1(_BaseGroup):
             self._write(name, text)
 
 
-class GroupV2(_BaseGroup):
+class GroupV2(Group):
     """A group of the unified hierarchy."""
 
     def limit(self, numbers: str, limits: Limits) -> None:

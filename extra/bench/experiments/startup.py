@@ -151,19 +151,10 @@ def _measure(context: Context, options: Options, item: Prepared, result: Run) ->
         _add_ratios(run, tables)
         judge(run, start, item, item.files + options.ddl)
 
-    warm = result.mode == "warm"
     fresh = options.crash and item.subject.uses_map
-    prepare = (lambda: _crash(context, options, item)) if fresh else None
-    starts.measure(
-        context,
-        item.datadir,
-        item.state,
-        item.subject,
-        result,
-        not warm,
-        extra=extra,
-        before=prepare,
-    )
+    before = (lambda: _crash(context, options, item)) if fresh else None
+    is_cold = result.mode != "warm"
+    starts.measure(context, item.datadir, item.state, item.subject, result, is_cold, extra=extra, before=before)
 
 
 def _add_ratios(run: Run, tables: int) -> None:
