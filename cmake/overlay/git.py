@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""A series as git sees it: commits in a scratch repository, patches out, patches in.
+"""A series as git sees it: commits in a scratch repository, patches out.
 
 Only the files that the series touches are in the scratch repository. git runs
 with no configuration but what stands here, so that the same series gives the
@@ -70,15 +70,6 @@ class Git:
             raise OverlayError(f"git {arguments[0]} failed: {said[-1000:]}")
         return done.stdout
 
-    def files(self) -> dict[str, FileState]:
-        """The files of HEAD, as they stand in the index and in the work tree."""
-        states = {}
-        for line in self.run("ls-files", "--stage", "-z").decode("utf-8").split("\0"):
-            if line:
-                mode, _, _, path = line.replace("\t", " ", 1).split(" ", 3)
-                states[path] = FileState((self.directory / path).read_bytes(), mode == "100755")
-        return states
-
 
 @contextmanager
 def commits_of(series: Series, messages: Sequence[str]) -> Iterator[tuple[Git, list[str]]]:
@@ -137,29 +128,3 @@ def added_lines(git: Git, first: str, last: str, path: str) -> list[tuple[int, i
             if count != b"0":
                 runs.append((int(start), int(start) + int(count or b"1") - 1))
     return runs
-
-
-@contextmanager
-def checkout_of(base: Mapping[str, FileState]) -> Iterator[Git]:
-    """A scratch work tree that holds the given files, committed."""
-    with tempfile.TemporaryDirectory(prefix="am-") as folder:
-        git = Git(Path(folder))
-        git.run("init", "--quiet", "--template=", "--initial-branch=series")
-        _import(git, ["Base\n"], [base])
-        git.run("reset", "--quiet", "--hard", "series")
-        yield git
-
-
-def am(git: Git, patches: Sequence[bytes]) -> None:
-    """Apply patches as a maintainer would; raises OverlayError and leaves the tree as it was."""
-    with tempfile.TemporaryDirectory(prefix="mail-") as folder:
-        files = []
-        for number, data in enumerate(patches):
-            file = Path(folder) / f"{number:04}.patch"
-            file.write_bytes(data)
-            files.append(str(file))
-        try:
-            git.run("am", "--quiet", "--no-3way", "--no-gpg-sign", *files)
-        except OverlayError:
-            git.run("am", "--abort")
-            raise

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from overlay import golden, load, make_plan
 from overlay.changes import REQUIRED, parse, plain, read
 from overlay.errors import OverlayError
 from overlay.formatting import find_tool
-from overlay.git import am, checkout_of
+from overlay.git import Git
 from overlay.patches import Patches, make_patches, write_patches
 from overlay.series import split
 from overlay_support import FEATURES, REPOSITORY, edit_item, write_yaml
@@ -56,22 +59,39 @@ def repo(repo: Path, upstream: Path) -> Path:
     return repo
 
 
+def checkout_of(folder: Path, upstream: Path, paths: Iterable[str]) -> Git:
+    """A work tree in a folder that holds these files of upstream, committed."""
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(upstream / path, folder / path)
+    git = Git(folder)
+    git.run("init", "--quiet", "--template=", "--initial-branch=series")
+    git.run("add", "--all", "--force")
+    git.run("commit", "--quiet", "--allow-empty", "--message=Base")
+    return git
+
+
+def am(git: Git, patches: Sequence[bytes]) -> None:
+    """Apply patches as a maintainer would; raises OverlayError."""
+    git.run("am", "--quiet", "--no-3way", "--no-gpg-sign", stdin=b"".join(patches))
+
+
 def apply_in_turn(patches: Patches, upstream: Path, repo: Path, version: str) -> None:
     """`git am`, feature by feature, on upstream's files; each state must be what edits give."""
     overlay = load(repo)
     paths = make_plan(overlay, upstream, version).edited
     names = [feature.name for feature in patches.series.features()]
-    base = {path: state for path, state in patches.series.base.items() if path in paths}
-    base = {path: type(s)((upstream / path).read_bytes(), s.executable) for path, s in base.items()}
-    with checkout_of(base) as git:
+    base = {path: (upstream / path).read_bytes() for path in patches.series.base if path in paths}
+    with tempfile.TemporaryDirectory(prefix="am-") as folder:
+        git = checkout_of(Path(folder), upstream, base)
         for count, name in enumerate(names, 1):
             am(git, patches.of(name))
             plan = make_plan(overlay, upstream, version, names[:count])
-            found = git.files()
-            expected = {path: (upstream / path).read_bytes() for path in base} | plan.contents
-            assert {path: state.data for path, state in found.items()} == expected
+            stages = git.run("ls-files", "--stage", "-z").decode().rstrip("\0").split("\0")
+            modes = {path: stage[:6] for stage, path in (line.split("\t") for line in stages)}
+            assert {path: (git.directory / path).read_bytes() for path in modes} == base | plan.contents
             for path, file in plan.own.items():
-                assert found[path].executable == bool(file.stat().st_mode & 0o100), path
+                assert (modes[path] == "100755") == bool(file.stat().st_mode & 0o100), path
 
 
 def test_series_is_edits(repo: Path, upstream: Path) -> None:
@@ -136,10 +156,14 @@ def test_one_feature(repo: Path, upstream: Path) -> None:
         make_patches(repo, upstream, "9.7.4", ["three"])
 
 
-def test_a_patch_that_does_not_apply_is_an_error(repo: Path, upstream: Path) -> None:
+def test_a_patch_that_does_not_apply_is_an_error(
+    repo: Path, upstream: Path, tmp_path: Path
+) -> None:
     patches = make_patches(repo, upstream, "9.7.4")
-    with checkout_of({}) as git, pytest.raises(OverlayError, match="git am failed: .*sql/a.cc"):
-        am(git, patches.of("one"))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(OverlayError, match="git am failed: .*sql/a.cc"):
+        am(checkout_of(empty, upstream, []), patches.of("one"))
 
 
 def test_another_target_in_another_version(repo: Path, upstream: Path) -> None:
