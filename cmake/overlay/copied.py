@@ -14,8 +14,8 @@ upstream. An entry that excuses nothing is an error.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,11 +24,10 @@ from .errors import OverlayError
 
 RUN_LINES = 6
 _ALLOW = "cmake/overlay/copied_allow.yaml"
-_WORKERS = 2
-_BATCH_FILES = 500
 _HEAD_BYTES = 8192
 _SPACE = b" \t\r\f\v"
 _MARKS = b"/*#!<>-"
+_WORD = re.compile(rb"[0-9A-Za-z\x80-\xff]")
 _STRUCTURAL = frozenset(
     b"else }else }else{ else{ break; continue; return; public: private: protected: default: "
     b"endif endif() else() end done fi then do do{ try try{".split()
@@ -45,10 +44,10 @@ _ENTRY_SCHEMA = {
     },
 }
 
-Window = tuple[int, ...]
+Window = tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Copy:
     """A run of copied lines: 1-based lines of our file, and an upstream place."""
 
@@ -61,13 +60,20 @@ class Copy:
         return f"{self.path}:{self.first_line}-{self.last_line}: stands in upstream {self.upstream}"
 
 
-@dataclass
 class _Text:
-    """A file of ours: ids and 1-based numbers of its non-trivial lines."""
+    """A file: 1-based numbers of its non-trivial lines, and what they say."""
 
-    path: str
-    ids: list[int]
-    numbers: list[int]
+    def __init__(self, path: str, lines: list[bytes]) -> None:
+        self.path = path
+        self.numbers = [
+            number
+            for number, line in enumerate(lines, start=1)
+            if line not in _STRUCTURAL and _WORD.search(line)
+        ]
+        self.lines = [lines[number - 1] for number in self.numbers]
+
+    def windows(self) -> Iterator[Window]:
+        return zip(*(self.lines[at:] for at in range(RUN_LINES)), strict=False)
 
 
 def find_copies(repo: Path, upstream: Path) -> list[Copy]:
@@ -75,162 +81,97 @@ def find_copies(repo: Path, upstream: Path) -> list[Copy]:
 
     Raises OverlayError when the allow list is wrong or has unused entries.
     """
-    known: dict[bytes, int] = {}
-    texts = list(_our_texts(repo, known))
-    windows = {window for text in texts for window in _windows(text.ids)}
-    matched = _search(upstream, known, windows)
-    allow = _Allow(repo, known)
+    allow = _Allow(repo)
+    texts = [_Text(*found) for found in _read(repo, model.our_files(repo))]
+    places = _places(upstream, {window for text in texts for window in text.windows()})
     copies: list[Copy] = []
     for text in texts:
         marks = allow.marks(text)
-        hits = [
-            (at, matched[window])
-            for at, window in enumerate(_windows(text.ids))
-            if window in matched and not allow.excuses(marks, at)
-        ]
-        copies += _runs(text, hits)
+        previous = -2
+        for at, window in enumerate(text.windows()):
+            if window in places and not allow.excuses(marks[at : at + RUN_LINES]):
+                first, last = text.numbers[at], text.numbers[at + RUN_LINES - 1]
+                if previous == at - 1:
+                    copies[-1].last_line = last
+                else:
+                    copies.append(Copy(text.path, first, last, places[window]))
+                previous = at
     allow.require_used()
     return copies
 
 
-def _normal_lines(data: bytes) -> list[bytes]:
-    """The lines of a file without white space and comment marks."""
-    return [line.strip(_MARKS) for line in data.translate(None, _SPACE).split(b"\n")]
-
-
-def _is_trivial(line: bytes) -> bool:
-    """Whether a normal line says nothing by itself."""
-    return line in _STRUCTURAL or not any(
-        48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122 or c > 127 for c in line
-    )
-
-
-def _read_text(path: Path) -> bytes | None:
-    """Bytes of a text file; None for what is binary or not a file."""
-    try:
-        if path.is_symlink():
-            return None
-        with open(path, "rb") as file:
-            head = file.read(_HEAD_BYTES)
-            return None if b"\0" in head else head + file.read()
-    except OSError as error:
-        raise OverlayError(f"{path}: {error.strerror}") from error
-
-
-def _our_texts(repo: Path, known: dict[bytes, int]) -> Iterator[_Text]:
-    """Our text files; `known` gets an id for each of their non-trivial lines."""
-    for path in model.our_files(repo):
-        data = _read_text(repo / path)
-        if data is None:
-            continue
-        text = _Text(path, [], [])
-        for number, line in enumerate(_normal_lines(data), start=1):
-            if not _is_trivial(line):
-                text.ids.append(known.setdefault(line, len(known)))
-                text.numbers.append(number)
-        yield text
-
-
-def _windows(ids: list[int]) -> Iterator[Window]:
-    for at in range(len(ids) - RUN_LINES + 1):
-        yield tuple(ids[at : at + RUN_LINES])
-
-
-def _search(upstream: Path, known: dict[bytes, int], windows: set[Window]) -> dict[Window, str]:
+def _places(upstream: Path, wanted: set[Window]) -> dict[Window, str]:
     """Windows of ours that stand upstream, with one place for each."""
-    files = []
-    for directory, names, here in os.walk(upstream):
+    known = {line for window in wanted for line in window}
+    places: dict[Window, str] = {}
+    for path, lines in _read(upstream, _files(upstream)):
+        # Few files have as many lines of ours, in whatever order.
+        if sum(map(known.__contains__, lines)) >= RUN_LINES:
+            text = _Text(path, lines)
+            if not wanted.isdisjoint(text.windows()):
+                for number, window in zip(text.numbers, text.windows(), strict=False):
+                    if window in wanted:
+                        places.setdefault(window, f"{path}:{number}")
+    return places
+
+
+def _files(root: Path) -> Iterator[str]:
+    for folder, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name != ".git")
-        files += [os.path.join(directory, name) for name in sorted(here)]
-    batches = [files[at : at + _BATCH_FILES] for at in range(0, len(files), _BATCH_FILES)]
-    matched: dict[Window, str] = {}
-    with ProcessPoolExecutor(_WORKERS, initializer=_prepare, initargs=(known, windows)) as pool:
-        for found in pool.map(_search_files, batches):
-            for window, place in found.items():
-                matched.setdefault(window, os.path.relpath(place, upstream))
-    return matched
+        for name in sorted(files):
+            yield os.path.relpath(os.path.join(folder, name), root)
 
 
-_known: dict[bytes, int] = {}
-_wanted: set[Window] = set()
+def _read(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, list[bytes]]]:
+    """The text files among these, each as lines without white space and comment marks."""
+    for path in paths:
+        try:
+            if (root / path).is_symlink():
+                continue
+            with open(root / path, "rb") as file:
+                data = file.read(_HEAD_BYTES)
+                if b"\0" in data:
+                    continue
+                data += file.read()
+        except OSError as error:
+            raise OverlayError(f"{root / path}: {error.strerror}") from error
+        yield path, _normal_lines(data)
 
 
-def _prepare(known: dict[bytes, int], windows: set[Window]) -> None:
-    """Give a worker process what all its files are compared with."""
-    global _known, _wanted
-    _known, _wanted = known, windows
-
-
-def _search_files(files: list[str]) -> dict[Window, str]:
-    found: dict[Window, str] = {}
-    for name in files:
-        data = _read_text(Path(name))
-        if data is None:
-            continue
-        lines = _normal_lines(data)
-        if sum(map(_known.__contains__, lines)) >= RUN_LINES:
-            for window, number in _upstream_windows(lines):
-                if window in _wanted:
-                    found.setdefault(window, f"{name}:{number}")
-    return found
-
-
-def _upstream_windows(lines: Iterable[bytes]) -> Iterator[tuple[Window, int]]:
-    """Windows of lines that are all known, with the number of their first line."""
-    run: list[tuple[int, int]] = []
-    for number, line in enumerate(lines, start=1):
-        line_id = _known.get(line)
-        if line_id is not None:
-            run.append((line_id, number))
-            if len(run) >= RUN_LINES:
-                last = run[-RUN_LINES:]
-                yield tuple(item[0] for item in last), last[0][1]
-        elif run and not _is_trivial(line):
-            run.clear()
-
-
-def _runs(text: _Text, hits: list[tuple[int, str]]) -> Iterator[Copy]:
-    """Overlapping windows made runs."""
-    at = 0
-    while at < len(hits):
-        first, place = hits[at]
-        while at + 1 < len(hits) and hits[at + 1][0] == hits[at][0] + 1:
-            at += 1
-        last = hits[at][0] + RUN_LINES - 1
-        yield Copy(text.path, text.numbers[first], text.numbers[last], place)
-        at += 1
+def _normal_lines(data: bytes) -> list[bytes]:
+    return [line.strip(_MARKS) for line in data.translate(None, _SPACE).split(b"\n")]
 
 
 class _Allow:
     """The allow list, and which of its entries were needed."""
 
-    def __init__(self, repo: Path, known: dict[bytes, int]):
+    def __init__(self, repo: Path):
         self._document = yamlfile.load(repo / _ALLOW, _ALLOW)
-        self._entries = self._document.value or []
-        if not isinstance(self._entries, list):
+        entries = self._document.value or []
+        if not isinstance(entries, list):
             raise self._document.error((), "not a list of entries")
-        for index in range(len(self._entries)):
+        for index in range(len(entries)):
             self._document.validate(_ENTRY_SCHEMA, (index,))
-        self._firsts = [
-            known.get(_normal_lines(entry["first"].encode("utf-8"))[0]) for entry in self._entries
+        self._entries = [
+            (model.Globs(entry["files"]), _normal_lines(entry["first"].encode())[0], entry["lines"])
+            for entry in entries
         ]
-        self._globs = [model.Globs(entry["files"]) for entry in self._entries]
         self._used: set[int] = set()
 
     def marks(self, text: _Text) -> list[set[int]]:
         """For each non-trivial line of a file, the entries that cover it."""
-        marks: list[set[int]] = [set() for _ in text.ids]
-        for index, entry in enumerate(self._entries):
-            if self._globs[index].match(text.path):
-                for at, line_id in enumerate(text.ids):
-                    if line_id == self._firsts[index]:
-                        for mark in marks[at : at + entry["lines"]]:
+        marks: list[set[int]] = [set() for _ in text.lines]
+        for index, (globs, first, count) in enumerate(self._entries):
+            if globs.match(text.path):
+                for at, line in enumerate(text.lines):
+                    if line == first:
+                        for mark in marks[at : at + count]:
                             mark.add(index)
         return marks
 
-    def excuses(self, marks: list[set[int]], at: int) -> bool:
-        """Whether the window that begins at a line has a covered line in it."""
-        entries = set().union(*marks[at : at + RUN_LINES])
+    def excuses(self, marks: list[set[int]]) -> bool:
+        """Whether an entry covers one of a window's lines."""
+        entries = set().union(*marks)
         if len(entries) == 1:
             self._used |= entries
         return bool(entries)
