@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from redstart_cli.console import RedstartError
 
-class BenchError(Exception):
+
+class BenchError(RedstartError):
     """Ends the bench; its text says what happened and what to do about it."""
 
 

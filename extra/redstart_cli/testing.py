@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from shutil import disk_usage, rmtree
+from typing import Any
 
-from bench.errors import BenchError, Unavailable
+from bench.errors import Unavailable
 from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
 from differential.server import can_mount
@@ -260,10 +261,8 @@ class Tester:
     def replication(self) -> Level:
         """Replication, clone and dumps between stock and this build, in both directions."""
         self._build([*SERVER_TARGETS, *_REPLICATION_TARGETS])
-        bench = default_layout()
-        bench.make()
         plugins = self._layout.preset(self._preset) / "plugin_output_directory"
-        environment = {"REDSTART_STOCK": str(stock_root(bench)), "REDSTART_PLUGINS": str(plugins)}
+        environment = {"REDSTART_STOCK": str(self._stock_root()), "REDSTART_PLUGINS": str(plugins)}
         return self._pytest(self._dropin_environment() | environment, f"{_DROPIN_FOLDER}/test_replication.py")
 
     def image(self) -> Level:
@@ -295,8 +294,7 @@ class Tester:
 
     def packages(self) -> Level:
         """Debian packages: lintian, and a swap with stock and back in a root made by debootstrap."""
-        if os.geteuid() != 0:
-            raise RedstartError("the test of the packages needs root (debootstrap, chroot)")
+        _need_root("the test of the packages")
         level = Level("packages")
         folder, root = work_folder(self._layout) / "tested", work_folder(self._layout) / "root"
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
@@ -323,8 +321,7 @@ class Tester:
     def stock(self) -> Level:
         """The packages against Debian's MySQL: files, hardening, options, plugins, variables; argument: a folder of
         packages instead of new ones."""
-        if os.geteuid() != 0:
-            raise RedstartError("the comparison with stock needs root (debootstrap, chroot)")
+        _need_root("the comparison with stock")
         work = work_folder(self._layout)
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             if self._arguments:
@@ -340,8 +337,7 @@ class Tester:
     def dockerfile(self) -> Level:
         """The steps of the Dockerfile in a root, and what its image starts; argument `all`: also the stage
         that compiles, which is otherwise `./redstart package` here."""
-        if os.geteuid() != 0:
-            raise RedstartError("the test of the Dockerfile needs root (debootstrap, chroot)")
+        _need_root("the test of the Dockerfile")
         if self._arguments not in ([], ["all"]):
             raise RedstartError(f"the test of the Dockerfile takes `all` or nothing, not {' '.join(self._arguments)}")
         work = work_folder(self._layout) / "image"
@@ -365,15 +361,12 @@ class Tester:
 
     def swap(self) -> Level:
         """Stock and this build in turns on one data directory (extra/swap_test.sh); argument: turns."""
-        if os.geteuid() != 0:
-            raise RedstartError("the swap test needs root (debootstrap, chroot)")
+        _need_root("the swap test")
         turns = self._arguments[0] if self._arguments else str(SWAP_TURNS)
         if not turns.isdigit() or not 2 <= int(turns) <= 1000:
             raise RedstartError(f"the number of turns must be 2 to 1000, not {turns!r}")
         self._build(SERVER_TARGETS)
-        bench = default_layout()
-        bench.make()
-        root = stock_root(bench)
+        root = self._stock_root()
         work = self._output / "swap"
         if work.exists():
             rmtree(work)
@@ -400,14 +393,8 @@ class Tester:
     def differential(self) -> Level:
         """Map on, map off and stock on the same random data directories (extra/differential); arguments: its options."""
         self._build(SERVER_TARGETS)
-        command: list[str | Path] = [
-            "--build", self._layout.preset(self._preset), "--work", self._output / "differential"
-        ]
-        command += ["--stock", self._stock_root()]
-        command += ["--seed", f"{date.today():%Y%m%d}000", "--json", self._output / "differential.json"]
         arguments = self._arguments or ["--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC)]
-        say("differential")
-        code = run_module(self._layout.repo, "differential", *command, *arguments)
+        code, _ = self._rig("differential", "differential", *self._rig_options("differential"), *arguments)
         level = Level("differential", passed=1) if code == 0 else Level("differential", failed=1, failures=["see above"])
         if not can_mount():
             level.skips.append(Skip("mounts", "needs root and mount namespaces"))
@@ -418,41 +405,29 @@ class Tester:
     def binlog(self) -> Level:
         """Both values of binlog_startup_scan and stock on the same binary logs (extra/binlog_check); arguments: its options."""
         self._build([*SERVER_TARGETS, "component_keyring_file"])
-        command: list[str | Path] = ["--build", self._layout.preset(self._preset), "--work", self._output / "binlog"]
-        report = self._output / "binlog.json"
-        report.unlink(missing_ok=True)
-        command += ["--stock", self._stock_root(), "--seed", f"{date.today():%Y%m%d}000", "--json", report]
-        say("binlog")
-        code = run_module(self._layout.repo, "binlog_check", *command, *(self._arguments or ["--seconds", str(BINLOG_SEC)]))
+        arguments = self._arguments or ["--seconds", str(BINLOG_SEC)]
+        code, report = self._rig("binlog", "binlog_check", *self._rig_options("binlog"), *arguments)
         if code != 0:
             return Level("binlog", failed=1, failures=["see above"])
-        cases = json.loads(report.read_text(encoding="utf-8"))["cases"] if report.is_file() else {}
-        return Level("binlog", passed=sum(cases.values()))
+        return Level("binlog", passed=sum(_read(report).get("cases", {}).values()))
 
     # torture
 
     def torture(self) -> Level:
         """Kills, power cuts and servers that must be caught (extra/torture); arguments: its options."""
         self._build([*SERVER_TARGETS, *_TORTURE_TARGETS])
-        report = self._output / "torture.json"
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.unlink(missing_ok=True)
         arguments = self._arguments or ["--minutes", str(TORTURE_MINUTES), "--seed", str(nightly.today())]
         mysqld = self._layout.binary(self._preset, "mysqld")
         level = Level("torture")
         if not self._arguments and not stack.missing_programs() and (lacks := stack.missing_devices()):
             arguments += ["--kinds", "kill,redo"]
             level.skips.append(Skip("power", f"no power cuts without {'; '.join(lacks)}"))
-        say("torture")
-        code = run_module(
-            self._layout.repo, "redstart_cli", "torture", "--mysqld", mysqld, *arguments, "--json", report
-        )
+        code, report = self._rig("torture", "redstart_cli", "torture", "--mysqld", mysqld, *arguments)
         if code != 0:
             level.problem = f"it ended with {code}; its report is {report}"
             return level
-        cycles = json.loads(report.read_text(encoding="utf-8"))["cycles"] if report.is_file() else 0
-        level.passed = cycles
-        if not cycles:
+        level.passed = _read(report).get("cycles", 0)
+        if not level.passed:
             level.problem = "it reported no cycle"
         return level
 
@@ -461,16 +436,12 @@ class Tester:
     def fuzz(self) -> Level:
         """Bytes that nobody has written, for what reads files (extra/fuzz); arguments: its options."""
         self._build(SERVER_TARGETS)
-        report = self._output / "fuzz.json"
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.unlink(missing_ok=True)
-        say("fuzz")
-        code = run_module(self._layout.repo, "redstart_cli", "fuzz", *self._arguments, "--json", report)
+        code, report = self._rig("fuzz", "redstart_cli", "fuzz", *self._arguments)
         level = Level("fuzz")
         if not report.is_file():
             level.problem = f"it ended with {code} and no report"
             return level
-        for name, target in json.loads(report.read_text(encoding="utf-8"))["targets"].items():
+        for name, target in _read(report)["targets"].items():
             outcomes = {name: not target["failed"] and target["runs"] >= target["wanted"] > 0}
             outcomes |= {f"{name}, planted: {fault}": found for fault, found in target["canaries"].items()}
             for outcome, is_good in outcomes.items():
@@ -482,6 +453,19 @@ class Tester:
             level.problem = f"it ended with {code}; its report is {report}"
         return level
 
+    def _rig_options(self, name: str) -> list[str | Path]:
+        """What is compared, where, and the seed of the day."""
+        compared: list[str | Path] = ["--build", self._layout.preset(self._preset), "--stock", self._stock_root()]
+        return [*compared, "--work", self._output / name, "--seed", f"{date.today():%Y%m%d}000"]
+
+    def _rig(self, name: str, *words: str | Path) -> tuple[int, Path]:
+        """Exit status of a program of ours, and the report that it writes, if it comes to that."""
+        report = self._output / f"{name}.json"
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)
+        say(name)
+        return run_module(self._layout.repo, *words, "--json", report), report
+
     def _program(
         self, name: str, command: Sequence[str | Path], environment: dict[str, str] | None = None
     ) -> Level:
@@ -489,6 +473,16 @@ class Tester:
         say(name)
         code = subprocess.run(tied(command), env=environment, stdin=subprocess.DEVNULL).returncode
         return Level(name, passed=1) if code == 0 else Level(name, failed=1, failures=[name])
+
+
+def _read(report: Path) -> dict[str, Any]:
+    """What a report says; nothing if it was not written."""
+    return json.loads(report.read_text(encoding="utf-8")) if report.is_file() else {}
+
+
+def _need_root(what: str) -> None:
+    if os.geteuid() != 0:
+        raise RedstartError(f"{what} needs root (debootstrap, chroot)")
 
 
 def pytest_folders(repo: Path) -> list[str]:
@@ -577,7 +571,7 @@ def run_levels(
             begin = time.monotonic()
             try:
                 level = LEVELS[name](tester)
-            except (RedstartError, BenchError) as problem:
+            except RedstartError as problem:
                 level = Level(name, problem=str(problem))
             level.name = name
             skips.describe(level)
