@@ -12,9 +12,7 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from redstart_cli.console import Meter, RedstartError, size
@@ -27,73 +25,32 @@ LISTS_BYTES = 60_000_000
 _NOT_TAKEN = re.compile(r"^Acquire::(IndexTargets|Languages|GzipIndexes|cdrom)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Mirror:
-    """One `deb` line of the machine's apt sources."""
-
-    uri: str
-    suites: tuple[str, ...]
-    components: tuple[str, ...]
-
-
-def _one_line_format(text: str) -> Iterator[Mirror]:
-    for line in text.splitlines():
-        match = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]+)", line)
-        if match:
-            yield Mirror(match[1], (match[2],), tuple(match[3].split()))
+def _ask(*command: str) -> str:
+    """Output of one of apt's programs, with the machine's set-up; RedstartError if it fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=True).stdout
+    except OSError as problem:
+        raise RedstartError(f"{command[0]} does not work here: {problem}") from problem
+    except subprocess.CalledProcessError as problem:
+        raise RedstartError(f"{command[0]} does not work here: {problem.stderr.strip()[-500:]}") from problem
 
 
-def _deb822_format(text: str) -> Iterator[Mirror]:
-    for stanza in re.split(r"\n[ \t]*\n", text):
-        fields: dict[str, str] = {}
-        key = ""
-        for line in stanza.splitlines():
-            if line.startswith("#"):
-                continue
-            if line[:1] in (" ", "\t") and key:
-                fields[key] += " " + line.strip()
-            elif ":" in line:
-                key, _, value = line.partition(":")
-                key = key.strip().lower()
-                fields[key] = value.strip()
-        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() == "no":
-            continue
-        suites, components = fields.get("suites", "").split(), fields.get("components", "").split()
-        for uri in fields.get("uris", "").split():
-            yield Mirror(uri, tuple(suites), tuple(components))
-
-
-def machine_mirrors(etc_apt: Path = Path("/etc/apt")) -> list[str]:
-    """URIs of the machine's Debian archive, in the order apt reads them.
+def machine_mirrors(*options: str) -> list[str]:
+    """URIs of the machine's Debian archive, in the order apt reads them; `options` are apt's.
 
     Third-party archives that look like Debian's stay in the list; they cannot serve a suite signed
     with Debian's key and are passed over when tried.
     """
-    found: list[Mirror] = []
-    files = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*"))]
-    for path in files:
-        if path.suffix not in (".list", ".sources") or not path.is_file():
-            continue
-        text = path.read_text(encoding="utf-8", errors="replace")
-        found += _deb822_format(text) if path.suffix == ".sources" else _one_line_format(text)
-    uris = [
-        mirror.uri
-        for mirror in found
-        if "main" in mirror.components
-        and not mirror.uri.startswith("cdrom:")
-        and any("security" not in suite for suite in mirror.suites)
-    ]
-    return list(dict.fromkeys(uris))
+    # Unlike `indextargets` this knows archives of which no list was fetched yet. Nothing is fetched here either.
+    text = _ask("apt-get", "-oDir::State::lists=/nonexistent", *options, "--print-uris", "update")
+    found = re.findall(r"^'(?!cdrom:)(.+?)/dists/(.+?)/main/binary-", text, re.MULTILINE)
+    return list(dict.fromkeys(uri for uri, suite in found if "security" not in suite))
 
 
 def acquire_settings() -> list[str]:
     """The machine's `Acquire` settings (proxy, timeouts, validity checks) as apt.conf lines."""
-    try:
-        dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError) as problem:
-        raise RedstartError(f"apt-config does not work here: {problem}") from problem
     lines = []
-    for line in dump.splitlines():
+    for line in _ask("apt-config", "dump").splitlines():
         if line.startswith("Acquire::") and not _NOT_TAKEN.match(line) and not line.endswith(' "";'):
             lines.append(line)
     return lines

@@ -7,7 +7,10 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from redstart_cli import apt
+from redstart_cli.console import RedstartError
 from redstart_cli.tests.conftest import Program
 
 
@@ -23,14 +26,19 @@ def test_mirrors_of_both_formats(tmp_path: Path) -> None:
     )
     (parts / "b.sources").write_text(
         "Types: deb deb-src\n# comment\nURIs: http://127.0.0.1/two http://127.0.0.1/one\nSuites: bookworm\n"
-        " bookworm-updates\nComponents: main\n\n"
+        " bookworm-updates\nComponents: main\nSigned-By: /x.gpg\n\n"
         "Types: deb\nURIs: http://127.0.0.1/sec\nSuites: bookworm-security\nComponents: main\n\n"
         "Enabled: no\nTypes: deb\nURIs: http://127.0.0.1/off\nSuites: bookworm\nComponents: main\n"
     )
     (parts / "c.sources.disabled").write_text(
         "Types: deb\nURIs: http://127.0.0.1/dis\nSuites: bookworm\nComponents: main\n"
     )
-    assert apt.machine_mirrors(tmp_path) == ["http://127.0.0.1/one", "http://127.0.0.1/two"]
+    options = [f"-oDir::Etc={tmp_path}", f"-oAPT::Update::Pre-Invoke::=touch {tmp_path}/hooked"]
+    assert apt.machine_mirrors(*options) == ["http://127.0.0.1/one", "http://127.0.0.1/two"]
+    assert not (tmp_path / "hooked").exists()
+    (parts / "d.sources").write_text("Types: deb\nURIs: http://127.0.0.1/cut\n")
+    with pytest.raises(RedstartError, match="apt-get does not work here: E: Malformed entry"):
+        apt.machine_mirrors(*options)
 
 
 def test_private_configuration(tmp_path: Path, program: Program) -> None:
