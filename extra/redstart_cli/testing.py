@@ -133,7 +133,7 @@ class Tester:
         ).returncode
         if code == _PYTEST_NO_TESTS and self._arguments:
             return level
-        names = count_pytest(report, level) if report.is_file() else []
+        names = count_junit(report, level) if report.is_file() else []
         if level.failed == 0 and code != 0:
             level.problem = f"pytest ended with {code} and reported no failed test"
         for target in targets:
@@ -173,11 +173,11 @@ class Tester:
 
     def _run_unit(self, stem: str, program: Path) -> Level:
         level = Level(stem)
-        report = self._output / f"{stem}.json"
+        report = self._output / f"{stem}.xml"
         report.parent.mkdir(parents=True, exist_ok=True)
         report.unlink(missing_ok=True)
         # For the superuser every file is readable.
-        options = [f"--gtest_output=json:{report}", "--gtest_brief=1", *self._arguments]
+        options = [f"--gtest_output=xml:{report}", "--gtest_brief=1", *self._arguments]
         command: list[str | Path] = [*mtr.unprivileged(), program, *options]
         done = run_captured(command, self._output, UNIT_TIMEOUT_SEC)
         if done is None:
@@ -185,7 +185,7 @@ class Tester:
             return level
         code, output = done
         if report.is_file():
-            count_gtest(report, level)
+            count_junit(report, level, f"{stem} ")
         if code != 0:
             say("\n".join(f"  | {line}" for line in output.splitlines()[-mtr.FAILURE_LINES :]))
             if level.failed == 0:
@@ -496,34 +496,21 @@ def unit_programs(repo: Path) -> list[str]:
     return sorted(path.stem for path in (repo / "unittest/gunit").rglob("*-t.cc"))
 
 
-def count_pytest(report: Path, level: Level) -> list[str]:
-    """Add the outcome of a JUnit file; returns the names of its tests."""
+def count_junit(report: Path, level: Level, prefix: str = "") -> list[str]:
+    """Add the outcome of a JUnit file of pytest or GoogleTest; returns the names of its tests."""
     names = []
     for case in xml.parse(report).getroot().iter("testcase"):
-        name = f"{case.get('classname')}.{case.get('name')}"
+        name = f"{prefix}{case.get('classname')}.{case.get('name')}"
         names.append(name)
         if case.find("failure") is not None or case.find("error") is not None:
             level.fail(name)
         elif (skipped := case.find("skipped")) is not None:
             level.skips.append(Skip(name, skipped.get("message", "")))
+        elif case.get("status") == "notrun":
+            level.skips.append(Skip(name, "disabled"))
         else:
             level.passed += 1
     return names
-
-
-def count_gtest(report: Path, level: Level) -> None:
-    """Add the outcome of a GoogleTest JSON file; disabled tests count as skipped."""
-    data = json.loads(report.read_text(encoding="utf-8"))
-    for suite in data["testsuites"]:
-        for case in suite["testsuite"]:
-            name = f"{level.name} {suite['name']}.{case['name']}"
-            if case.get("failures"):
-                level.fail(name)
-            elif case.get("result") == "COMPLETED":
-                level.passed += 1
-            else:
-                reasons = [skipped["message"] for skipped in case.get("skipped", [])]
-                level.skips.append(Skip(name, " ".join(reasons) or str(case.get("result"))))
 
 
 LEVELS: dict[str, Callable[[Tester], Level]] = {

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -214,26 +213,31 @@ def test_mtr_runs_unprivileged(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_uid == os.geteuid()
 
 
-def gtest_case(name: str, result: str = "COMPLETED", **more: object) -> dict[str, object]:
-    return {"name": name, "result": result, **more}
+def gtest_case(name: str, result: str = "completed", inside: str = "") -> str:
+    status = "notrun" if result == "suppressed" else "run"
+    return f"<testcase name='{name}' status='{status}' result='{result}' classname='fil0check'>{inside}</testcase>"
+
+
+def gtest_report(*cases: str) -> str:
+    return f"<testsuites name='AllTests'><testsuite name='fil0check'>{''.join(cases)}</testsuite></testsuites>"
 
 
 def test_gtest_report(tmp_path: Path) -> None:
     cases = [
         gtest_case("good"),
-        gtest_case("bad", failures=[{"failure": "x"}]),
-        gtest_case("not_here", "SKIPPED", skipped=[{"message": "f.cc:1\nno ring"}]),
-        gtest_case("disabled", "SUPPRESSED"),
+        gtest_case("bad", inside="<failure message='x' type=''><![CDATA[x]]></failure>"),
+        gtest_case("not_here", "skipped", "<skipped message='f.cc:1&#x0A;no ring'><![CDATA[no]]></skipped>"),
+        gtest_case("disabled", "suppressed"),
     ]
-    report = tmp_path / "r.json"
-    report.write_text(json.dumps({"testsuites": [{"name": "fil0check", "testsuite": cases}]}))
+    report = tmp_path / "r.xml"
+    report.write_text(gtest_report(*cases))
     level = Level("fil0check-t")
-    testing.count_gtest(report, level)
+    testing.count_junit(report, level, "fil0check-t ")
     assert level.counts() == "1 passed, 1 failed, 2 skipped"
     assert level.failures == ["fil0check-t fil0check.bad"]
     assert level.skips == [
         Skip("fil0check-t fil0check.not_here", "f.cc:1\nno ring"),
-        Skip("fil0check-t fil0check.disabled", "SUPPRESSED"),
+        Skip("fil0check-t fil0check.disabled", "disabled"),
     ]
 
 
@@ -245,7 +249,7 @@ def test_pytest_report(tmp_path: Path) -> None:
         "<skipped message='no disk'/></testcase></testsuite></testsuites>"
     )
     level = Level("x")
-    assert testing.count_pytest(report, level) == ["a.good", "a.bad", "a.broken", "a.s"]
+    assert testing.count_junit(report, level) == ["a.good", "a.bad", "a.broken", "a.s"]
     assert level.counts() == "1 passed, 2 failed, 1 skipped" and level.failures == ["a.bad", "a.broken"]
     assert level.skips == [Skip("a.s", "no disk")]
 
@@ -492,8 +496,8 @@ def test_a_unit_program_that_reports_nothing_is_a_problem(layout: Layout, script
 
 
 def test_unit_programs_run_unprivileged(layout: Layout) -> None:
-    report = json.dumps({"testsuites": [{"name": "s", "testsuite": [gtest_case("$(id --user)")]}]}).replace('"', '\\"')
-    script = f'#!/bin/bash\nfor word; do case $word in *json:*) echo "{report}" >"${{word#*json:}}" ;; esac; done\n'
+    report = gtest_report(gtest_case("$(id --user)"))
+    script = f'#!/bin/bash\nfor word; do case $word in *xml:*) echo "{report}" >"${{word#*xml:}}" ;; esac; done\n'
     script += '[ "$(id --user)" != 0 ]\n'
     level = testing.Tester(layout, None, None, [])._run_unit("x-t", write_program(layout.build / "x-t", script))
     assert (level.passed, level.problem) == (1, "")
