@@ -258,21 +258,20 @@ sub recovered {
   restore();
   start('--innodb-force-recovery=3', @server_options)
     or die 'Cannot start: ' . read_file($log);
-  check_status();
+  my $n_pages;
+  ($n_batches, $n_pages) = check_status();
   stop();
-  my $n_pages = 0;
-  $n_pages += $_ foreach read_file($log) =~ /Applying a batch of (\d+) redo/g;
   die "Redo for $n_pages pages only" if $n_pages < $n_least_pages;
   my ($n_used) = read_file($log) =~ /used them again (\d+) times/;
   my $is_parallel = grep(/PARALLEL/, @server_options);
   die 'Objects of indexes were used again ' . ($n_used // 0) . ' times'
     if $is_parallel ? ($n_used // 0) < 10000 : defined $n_used;
-  $n_batches = () = read_file($log) =~ /Applying a batch of/g;
   $end_of_redo = (read_file($log) =~ /scanned up to log sequence number (\d+)/g)[-1];
   return $recovered = pages('data');
 }
 
-# The status variables must say what the error log says of the recovery.
+# The status variables must say what the error log says of the recovery. Returns its
+# batches, and their pages.
 sub check_status {
   my %status = split(' ', sql("SHOW GLOBAL STATUS LIKE 'Innodb_recovery_%'"));
   my $text = read_file($log);
@@ -293,6 +292,7 @@ sub check_status {
     || $value->('redo_bytes') < 1024 * 1024
     || $value->('redo_usec') <= 0
     || $value->('apply_usec') <= 0;
+  return ($n_batches, $n_applied);
 }
 
 sub compare_pages {
@@ -690,7 +690,7 @@ sub check_refusal {
 sub make_crash_with_pages_written_twice {
   @names = ('compact', 'dynamic', 'encrypted', 'redundant');
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
-  make_table($_, $tables{$_}, 3000) foreach @names;
+  make_table($_, $tables{$_}, $n_rows) foreach @names;
   sql('SET GLOBAL innodb_fast_shutdown = 0');
   stop();
 
@@ -758,7 +758,7 @@ sub page_of {
 # if one half is the new one, and the other is not.
 sub tear_pages {
   my ($without) = @_;
-  my %torn;
+  my %is_torn;
 
   foreach my $copy (copies()) {
     my ($ibd, $page_no) = @$copy{'ibd', 'page_no'};
@@ -768,10 +768,10 @@ sub tear_pages {
     # An older copy of the page may be there, too.
     next if page_of($ibd, $page_no) ne $copy->{page};
     overwrite($ibd, $page_no * 16384 + 8192, "\x5A" x 8192);
-    $torn{"$ibd:$page_no"} = $copy->{page};
+    $is_torn{"$ibd:$page_no"} = 1;
   }
-  die 'Too few pages are torn: ' . keys(%torn) if keys(%torn) < 100;
-  return %torn;
+  die 'Too few pages are torn: ' . keys(%is_torn) if keys(%is_torn) < 100;
+  return keys(%is_torn);
 }
 
 # A copy of a page of nobody knows what, newer than all redo.
@@ -792,14 +792,14 @@ sub check_second_crash {
     my @server_options = ("--innodb-redo-recovery=$redo",
       '--innodb-buffer-pool-size=5M');
     restore();
-    my %torn = tear_pages(qr/encrypted|last_one/);
+    my @torn = tear_pages(qr/encrypted|last_one/);
     start_and_kill(sub {
         my $n = () = read_file($log) =~ /Applying a batch of/g;
         return $n > 1;
       }, qr/ready for connections/, @server_options)
       or die 'Killed too late';
     my %left = map { ("$_->{ibd}:$_->{page_no}" => 1) } copies();
-    my @gone = grep { !$left{$_} } keys(%torn);
+    my @gone = grep { !$left{$_} } @torn;
     die 'No copy is gone' unless @gone;
     my $n_lost = grep { page_of(/(.*):(.*)/) =~ /\x5A{8192}$/ } @gone;
     print("$redo: ", $n_lost ? 'Pages are lost. ' : 'No page is lost. ');
