@@ -91,7 +91,7 @@ sub reads_sql {
           MAX(IF(variable_name LIKE '%_reads', variable_value, 0)) AS n_reads,
           MAX(IF(variable_name LIKE '%_usec', variable_value, 0)) AS usec
         FROM performance_schema.global_status
-        WHERE variable_name LIKE 'Innodb\\_undo\\_resurrect\\_%') AS s;
+        WHERE variable_name LIKE 'Innodb\\_resurrect\\_%') AS s;
 SQL
 }
 
