@@ -223,10 +223,13 @@ def startup_command(
 @click.option("--rollback", is_flag=True, help="Also wait until the transaction is rolled back.")
 @click.option("--prepared", is_flag=True,
               help="The transaction was prepared, and the binary log does not know it: it is rolled back at start.")  # fmt: skip
+@click.option("--committed", is_flag=True, help="The transaction was committed just before the kill: for comparison.")
 @click.option("--scattered", is_flag=True, help="Rows were updated in an order that is not that of their keys.")
 @_measures
 def undo_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
     """Start after a crash in a big transaction: time to find its locks."""
+    if own["committed"] and (own["prepared"] or own["cached"] or own["rollback"]):
+        raise click.UsageError("--committed leaves nothing to find or to roll back: not with --prepared, --cached, --rollback")
     check_names(subjects, PREPARED_SUBJECTS if own["prepared"] else UNDO_SUBJECTS)
     return {"undo": partial(undo.run, options=undo.Options(subjects=subjects, **own))}
 

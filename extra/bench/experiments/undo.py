@@ -12,6 +12,8 @@ has applied the redo log, so undo is never cached there.
 Prepared: the transaction was to be committed, is prepared in InnoDB, and was cut off the binary log. A start rolls it back
 before it accepts connections, or leaves it to the thread that rolls back in the background.
 
+Committed: the same with the transaction committed just before the kill, for comparison: nothing is to be undone.
+
 Scattered: the rows were updated in an order that has nothing to do with their keys, so that neighbours in the undo log are on
 different pages of the table.
 """
@@ -64,6 +66,7 @@ class Options:
     cached: bool = False
     rollback: bool = False
     prepared: bool = False
+    committed: bool = False
     scattered: bool = False
     subjects: tuple[str, ...] = ()
 
@@ -120,6 +123,14 @@ class Undo(FullTables):
         self._update(server)
         server.kill()
 
+    def crash_committed(self, server: Server) -> None:
+        """The same, killed when the transaction has been committed."""
+        connection = self._update(server)
+        server.query("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+        with connection.cursor() as cursor:
+            cursor.execute("COMMIT")
+        server.kill()
+
     def crash_prepared(self, server: Server) -> None:
         """The same, killed in the commit, and what was written of it to the binary log is cut off."""
         connection = self._update(server)
@@ -161,7 +172,8 @@ def run(context: Context, options: Options) -> None:
     maker = subjects[0]
     datadir = context.make_datadir(recipe, maker.binary)
     state = _state(options)
-    act = recipe.crash_prepared if options.prepared else recipe.crash
+    acts = {"crash": recipe.crash, "committed": recipe.crash_committed, "prepared": recipe.crash_prepared}
+    act = acts[_end(options)]
     context.make_state(datadir, state, maker, act, "one big update, kill -9", MAKER_OPTIONS)
     parameters = {"rows": options.rows, "scattered": options.scattered}
     cases = [Case(subject, subject.name, "cached" if options.cached else state, parameters) for subject in subjects]
@@ -169,14 +181,24 @@ def run(context: Context, options: Options) -> None:
         _measure(context, datadir, subject, result, options)
 
 
+def _end(options: Options) -> str:
+    """How far the transaction was when the server was killed."""
+    return "prepared" if options.prepared else "committed" if options.committed else "crash"
+
+
 def _state(options: Options) -> str:
-    return ("prepared" if options.prepared else "crash") + ("-scattered" if options.scattered else "")
+    return _end(options) + ("-scattered" if options.scattered else "")
 
 
 def _measure(
     context: Context, datadir: DataDir, subject: Subject, result: Run, options: Options
 ) -> None:
     def extra(run: Run, server: Server, start: logs.Start) -> None:
+        if not start.recovered:
+            run.problems.append("no crash recovery")
+        if options.committed:
+            _check_committed(run, server)
+            return
         # Those of prepared transactions are read before the server opens.
         is_late = not options.prepared and subject.value_of(UNDO_SCAN) == "BACKGROUND"
         if is_late:
@@ -196,8 +218,6 @@ def _measure(
             run.metrics["resurrect_reads_per_sec"] = run.metrics["resurrect_reads"] / seconds
             rate = run.metrics["resurrect_sectors_read"] * SECTOR_BYTES / seconds
             run.metrics["resurrect_mib_per_sec"] = rate / 2**20
-        if not start.recovered:
-            run.problems.append("no crash recovery")
         read_bytes = run.metrics.get("resurrect_process_read_bytes", 0)
         if options.cached and read_bytes > found.pages * CACHED_BYTES_PER_PAGE:
             run.problems.append(f"{read_bytes:,} bytes read, all undo should be cached")
@@ -227,6 +247,15 @@ def _check_rows(run: Run, server: Server) -> None:
         run.problems.append(f"{count:,} rows are as the transaction left them")
 
 
+def _check_committed(run: Run, server: Server) -> None:
+    """Whether there was nothing to undo, and all rows are as the transaction left them."""
+    if logs.parse_resurrection(server.read_log()) is not None:
+        run.problems.append("the log says that a transaction was resurrected")
+    ((count,),) = server.query("SELECT COUNT(*) FROM bench.t WHERE v = 1")
+    if count != run.parameters["rows"]:
+        run.problems.append(f"{count:,} rows are as the transaction left them")
+
+
 def _check_handed_over(run: Run, server: Server, subject: Subject) -> None:
     """Whether the transaction was handed over if it should be."""
     rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_recovery_rollback_async_transactions'")
@@ -238,6 +267,8 @@ def _check_handed_over(run: Run, server: Server, subject: Subject) -> None:
 
 def _in_words(run: Run) -> str:
     metrics = run.metrics
+    if "undo_pages" not in metrics:
+        return f"ready in {metrics['ready_s']:.2f} s"
     return (
         f"locks found in {metrics['resurrect_s']:.2f} s, "
         f"{metrics['undo_pages']:,.0f} pages in {metrics['resurrect_reads']:,.0f} reads, "
