@@ -90,6 +90,15 @@ def test_a_page_whose_lsn_alone_was_changed_may_be_as_it_was(one: Any, other: An
     assert recovered.compare(first, second, ENDS).different
 
 
+def test_few_pages_may_have_another_lsn_alone() -> None:
+    # They were not there before: redo has made them.
+    first = {("c0/w.ibd", number): recovered.Page(3001, b"y", b"c") for number in range(recovered.MOST_LSN_ALONE + 1)}
+    second = {key: recovered.Page(501, b"z", b"c") for key in first}
+    found = recovered.compare(first, second, ENDS, (), {})
+    assert found.left_out == Counter({recovered.LSN_ALONE: recovered.MOST_LSN_ALONE})
+    assert len(found.different) == 1
+
+
 def test_pages_of_the_doublewrite_buffer(tmp_path: Path) -> None:
     (tmp_path / "c0").mkdir()
     for name, space in (("ibdata1", 0), ("c0/w.ibd", 28)):

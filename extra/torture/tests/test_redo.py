@@ -88,6 +88,8 @@ GOOD = Counts(acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), bat
         ({"tables_compared": 0}, "no rows were compared"),
         ({"pages_left_out": Counter({recovered.OWN: 300})}, "300 pages were not compared (written by servers), and 999 were"),
         ({"pages_left_out": Counter({recovered.OWN: 200})}, ""),
+        ({"pages_left_out": Counter({recovered.LSN_ALONE: 6})}, "6 pages were not compared (at an LSN that is not logged)"),
+        ({"pages_left_out": Counter({recovered.LSN_ALONE: 5})}, ""),
         ({"flush_starts": Counter(kill=60)}, "none of 60 starts with innodb_recovery_flush=BACKGROUND"),
         ({"recoveries": Counter(off=99)}, "no recovery was compared after 30 crashes"),
         ({"pages_compared": 0}, "no recovery was compared"),
