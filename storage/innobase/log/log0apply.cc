@@ -297,16 +297,21 @@ bool is_file_of(const std::string &path, space_id_t space_id) {
     return false;
   }
 
+  /* From the beginning, so that the server takes it for no page to decrypt or
+  to decompress. */
   IORequest request(IORequest::READ);
-  byte id[4];
+  byte head[FIL_PAGE_DATA + FSP_SPACE_ID + sizeof(uint32_t)];
+
+  request.disable_compression();
+  request.disable_partial_io_warnings();
 
   const auto err = os_file_read_no_error_handling(
-      request, path.c_str(), file, id, FIL_PAGE_DATA + FSP_SPACE_ID, sizeof(id),
-      nullptr);
+      request, path.c_str(), file, head, 0, sizeof(head), nullptr);
 
   os_file_close(file);
 
-  return err == DB_SUCCESS && mach_read_from_4(id) == space_id;
+  return err == DB_SUCCESS &&
+         mach_read_from_4(head + FIL_PAGE_DATA + FSP_SPACE_ID) == space_id;
 }
 
 /** Restore torn pages of all tablespaces before the first batch, while the
@@ -335,11 +340,15 @@ void restore_copies() {
 
     if (!path.empty() && is_file_of(path, space_id) &&
         fil_tablespace_open_for_recovery(space_id) == DB_SUCCESS) {
-      const auto space = fil_space_get(space_id);
+      page_no_t page_no = 0;
+      fil_node_t *file;
 
-      /* MySQL does not sync the first page. */
-      fil_space_open_if_needed(space);
-      os_file_flush(space->files.front().handle);
+      /* MySQL does not sync the first page. The file may have been opened
+      before, and closed again. */
+      if (fil_prepare_file_for_io(space_id, page_no, &file) == DB_SUCCESS) {
+        os_file_flush(file->handle);
+        fil_complete_write(space_id, file);
+      }
     }
   }
 
