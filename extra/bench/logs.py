@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import datetime
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+LAST_TEXTS = 5
+LAST_LENGTH = 300
+"""Characters."""
 
 _MYSQL_LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) +(?P<thread>\d+) +"
@@ -84,6 +89,16 @@ def is_ready(line: LogLine) -> bool:
 def errors(lines: Iterable[LogLine]) -> list[str]:
     """Texts of the lines of level ERROR."""
     return [line.text for line in lines if line.level.upper() == "ERROR"]
+
+
+def last(texts: Sequence[str]) -> list[str]:
+    """The last few of them, cut off where they are long, without those that a later one repeats but for its numbers."""
+    distinct: dict[str, str] = {}
+    for text in reversed(texts):
+        distinct.setdefault(re.sub(r"\d+", "0", text), textwrap.shorten(text, LAST_LENGTH, placeholder=" ..."))
+        if len(distinct) == LAST_TEXTS:
+            break
+    return list(reversed(distinct.values()))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import tools
 from bench.errors import BenchError, Unavailable
 from bench.layout import REPOSITORY, Layout
+from redstart_cli.apt import machine_mirrors
 from redstart_cli.upstream import read_pins
 
 SUITE = "sid"
@@ -18,35 +19,12 @@ SERVER_PACKAGE = "mysql-server-core"
 ROOT_NEED_BYTES = 2 * 2**30
 
 
-def parse_mirror(texts: list[str]) -> str | None:
-    """The address of the machine's Debian archive, from its apt sources.
-
-    Takes deb822 files (URIs:) and one-line files (deb ...); security and other archives, whose
-    address does not end in /debian, do not count.
-    """
-    for text in texts:
-        for line in text.splitlines():
-            line = line.strip()
-            words: list[str] = []
-            if line.startswith("URIs:"):
-                words = line.split()[1:]
-            elif re.match(r"deb\s", line):
-                words = re.sub(r"\[[^]]*\]", "", line).split()[1:2]
-            for word in words:
-                if word.rstrip("/").endswith("/debian"):
-                    return word
-    return None
-
-
 def machine_mirror() -> str:
-    """The address of the Debian archive that this machine's apt uses; Unavailable if none."""
-    directory = Path("/etc/apt/sources.list.d")
-    paths = sorted(directory.glob("*.sources")) + sorted(directory.glob("*.list"))
-    texts = []
-    for path in [Path("/etc/apt/sources.list"), *paths]:
-        if path.exists():
-            texts.append(path.read_text(encoding="utf-8", errors="replace"))
-    mirror = parse_mirror(texts)
+    """The address of the Debian archive that this machine's apt uses; Unavailable if none.
+
+    Security and other archives, whose address does not end in /debian, do not count.
+    """
+    mirror = next((uri for uri in machine_mirrors() if uri.rstrip("/").endswith("/debian")), None)
     if mirror is None:
         raise Unavailable("the apt sources of this machine name no Debian archive (.../debian)")
     return mirror

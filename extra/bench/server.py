@@ -230,8 +230,8 @@ class Server:
 
     def _last_words(self) -> str:
         self._read_log()
-        said = logs.errors(self.lines)[-5:] or [line.text for line in self.lines[-5:]]
-        output = (self._run_dir / "output").read_text(errors="replace").strip().splitlines()[-5:]
+        said = logs.last(logs.errors(self.lines)) or logs.last([line.text for line in self.lines])
+        output = logs.last((self._run_dir / "output").read_text(errors="replace").strip().splitlines())
         return " | ".join(said + output) or f"it said nothing (log {self.log})"
 
     def read_log(self) -> list[logs.LogLine]:

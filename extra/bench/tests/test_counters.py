@@ -264,14 +264,13 @@ def test_key_data() -> None:
     assert ddl.key_data_bytes("add-index", 10, 5) == 10 * 132
 
 
-def test_mirror_of_the_machine() -> None:
-    deb822 = "Types: deb\nURIs: http://archive.example/debian-security\n"
-    assert roots.parse_mirror([deb822, "URIs: http://archive.example/debian\n"]) == (
-        "http://archive.example/debian"
-    )
-    one_line = "# deb http://old.example/debian x\ndeb [signed-by=/k] http://a.example/debian/ sid main\n"
-    assert roots.parse_mirror([one_line]) == "http://a.example/debian/"
-    assert roots.parse_mirror(["deb http://a.example/ubuntu x main"]) is None
+def test_mirror_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ["http://a.example/apt", "http://a.example/debian-security", "http://a.example/debian/", "http://b.example/debian"]
+    monkeypatch.setattr(roots, "machine_mirrors", lambda: found)
+    assert roots.machine_mirror() == "http://a.example/debian/"
+    del found[2:]
+    with pytest.raises(Unavailable, match="name no Debian archive"):
+        roots.machine_mirror()
 
 
 def test_stock_of_another_release_is_not_compared(tmp_path: Path) -> None:

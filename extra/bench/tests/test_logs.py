@@ -9,6 +9,13 @@ from bench import logs
 from bench.tests.helpers import log_lines
 
 
+def test_the_last_texts_are_few_short_and_different() -> None:
+    hung = [f"no free blocks ({number} iterations)" for number in range(9)]
+    assert logs.last(["begin", *hung, "x" * 10 + " y" * 300]) == ["begin", hung[-1], "x" * 10 + " y" * 143 + " ..."]
+    assert logs.last([str(chr(97 + number)) for number in range(9)]) == list("efghi")
+    assert logs.last([]) == []
+
+
 def test_phases_and_counts_of_a_crash_start() -> None:
     lines = log_lines("mysql-crash-start.log")
     ready = next(line for line in lines if logs.is_ready(line)).time
