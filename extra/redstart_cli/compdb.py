@@ -15,17 +15,13 @@ from redstart_cli.process import tied
 
 
 def compile_commands(layout: Layout, preset: str) -> dict[str, list[str]]:
-    """Command by source path; that of a program of its own before that of a collection.
-
-    RedstartError if the build tree is not configured.
-    """
+    """Command by source path; RedstartError if the build tree is not configured."""
     found: dict[str, list[str]] = {}
     prefix = f"{layout.source}/"
     for entry in _entries(layout, preset):
         path = entry["file"].removeprefix(prefix)
         if path != entry["file"]:
-            if path not in found or f"/{PurePosixPath(path).stem}.dir/" in entry["output"]:
-                found[path] = shlex.split(entry["command"])
+            found[path] = shlex.split(entry["command"])
     return found
 
 
@@ -58,10 +54,15 @@ def write(layout: Layout, preset: str) -> None:
 
 
 def _entries(layout: Layout, preset: str) -> list[dict[str, str]]:
-    """What ninja knows of compilations."""
+    """What ninja knows of compilations: one a source, that of a program of its own before that of a collection."""
     done = subprocess.run(
         tied(["ninja", "-C", layout.preset(preset), "-t", "compdb"]), capture_output=True, text=True, errors="replace"
     )
     if done.returncode != 0:
         raise RedstartError(f"ninja -t compdb failed: {done.stderr.strip()[-500:]}")
-    return [entry for entry in json.loads(done.stdout[done.stdout.index("[") :]) if " -c " in entry["command"]]
+    found: dict[str, dict[str, str]] = {}
+    for entry in json.loads(done.stdout[done.stdout.index("[") :]):
+        file = entry["file"]
+        if " -c " in entry["command"] and (file not in found or f"/{PurePosixPath(file).stem}.dir/" in entry["output"]):
+            found[file] = entry
+    return list(found.values())

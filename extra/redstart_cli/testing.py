@@ -20,7 +20,7 @@ from bench.errors import Unavailable
 from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
 from differential.server import can_mount
-from redstart_cli import lint, mtr, nightly, parity, proof, skips
+from redstart_cli import lint, mtr, nightly, parity, proof, skips, tidy
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -453,6 +453,14 @@ class Tester:
             level.problem = f"it ended with {code}; its report is {report}"
         return level
 
+    # tidy
+
+    def tidy(self) -> Level:
+        """clang-tidy over our C++ (.clang-tidy), which needs the headers that a build makes; arguments: files or folders."""
+        self._build([*SERVER_TARGETS, *unit_programs(self._layout.repo)])
+        paths = [Path(argument) for argument in self._arguments]
+        return tidy.run(self._layout.repo, self._layout.preset(self._preset), paths)
+
     def _rig_options(self, name: str) -> list[str | Path]:
         """What is compared, where, and the seed of the day."""
         compared: list[str | Path] = ["--build", self._layout.preset(self._preset), "--stock", self._stock_root()]
@@ -531,13 +539,14 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "binlog": Tester.binlog,
     "torture": Tester.torture,
     "fuzz": Tester.fuzz,
+    "tidy": Tester.tidy,
 }
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
 # Levels that have no use for arguments.
 NO_ARGUMENTS = ("image", "packages")
 # Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
-NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz")
+NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz", "tidy")
 
 
 def run_levels(

@@ -78,12 +78,14 @@ def test_editors_find_our_files_in_the_clone(layout: Layout, calls: Path, progra
             "directory": str(tree),
             "command": f"{launcher}c++ -I{tree} -I{layout.source}/sql -I{layout.source}/vio -o a.o -c {layout.source}/{name}",
             "file": f"{layout.source}/{name}",
-            "output": "a.o",
+            "output": f"CMakeFiles/{Path(name).stem}.dir/a.o",
         }
         for name in ("sql/own.cc", "sql/upstream.cc")
     ]
     linked = entries[0] | {"command": "c++ -o mysqld"}
-    program("ninja", f"#!/bin/sh\ncat <<'END'\n{json.dumps([*entries, linked])}\nEND\n")
+    # A test is compiled for a collection of them, too.
+    collected = entries[0] | {"command": entries[0]["command"] + " -DALL", "output": "CMakeFiles/all.dir/a.o"}
+    program("ninja", f"#!/bin/sh\ncat <<'END'\n{json.dumps([collected, *entries, collected, linked])}\nEND\n")
     builds.build(layout, "debug", targets=())
     text = (layout.build / "compile_commands.json").read_text()
     arguments = ["c++", f"-I{tree}", f"-I{own.parent}", f"-I{layout.source}/sql", f"-I{layout.source}/vio", "-o", "a.o", "-c"]

@@ -190,5 +190,5 @@ def test_every_staged_program_is_in_one_package() -> None:
 
 
 def test_slow_levels_run_only_by_name() -> None:
-    assert set(testing.NOT_IN_ALL) == {"replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz"}
+    assert set(testing.NOT_IN_ALL) == {"replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz", "tidy"}
     assert set(testing.NOT_IN_ALL) <= set(testing.LEVELS)
