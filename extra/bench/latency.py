@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import tools
+from bench import nbd, tools
 from bench.errors import BenchError, Unavailable
 
 IMAGE_MOST_BYTES = 64 << 30
@@ -25,8 +23,6 @@ IMAGE_LEAST_BYTES = 4 << 30
 SPARE_BYTES = 4 << 30
 CONNECTIONS = 8
 THREADS = 64
-START_TIMEOUT_SEC = 10.0
-_DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def delay_text(delay_usec: int) -> str:
@@ -64,44 +60,6 @@ def need_delay(delay_usec: int) -> None:
         raise Unavailable(
             f"this nbdkit cannot delay by {delay} (microseconds need 1.38 or newer): {error}"
         ) from error
-
-
-def _start(words: list[str]) -> subprocess.Popen[bytes]:
-    """Starts a program that dies with the bench and does not see the terminal's Ctrl-C."""
-    command = [*_DIE_WITH_US, *words]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-
-
-def _wait_for(path: Path, process: subprocess.Popen[bytes], what: str) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_SEC
-    while not path.exists():
-        if process.poll() is not None:
-            raise Unavailable(f"{what} ended with {process.returncode}")
-        if time.monotonic() > deadline:
-            raise Unavailable(f"{what} did not start within {START_TIMEOUT_SEC:.0f} s")
-        time.sleep(0.02)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _detach(undo: list[str], what: str) -> None:
-    """Runs an unmounting command, which may have to wait for a dying server."""
-    deadline = time.monotonic() + START_TIMEOUT_SEC
-    while True:
-        try:
-            tools.run(undo)
-            return
-        except BenchError as error:
-            if time.monotonic() > deadline:
-                raise BenchError(f"{what} is left behind: {error}") from error
-            time.sleep(0.1)
 
 
 def sweep(directory: Path) -> None:
@@ -149,18 +107,18 @@ def mounted(directory: Path, delay_usec: int) -> Iterator[Path]:
         words = ["nbdkit", "--foreground", "--exit-with-parent", "--unix", str(socket)]
         words += ["--threads", str(THREADS), "--filter=delay", "file", str(image)]
         words.append(f"rdelay={delay_text(delay_usec)}")
-        server = _start(words)
-        stack.callback(_end, server)
-        _wait_for(socket, server, "nbdkit")
+        server = nbd.start(words)
+        stack.callback(nbd.end, server)
+        nbd.wait_for(socket, server, "nbdkit")
         file = fuse / "disk"
         words = ["nbdfuse", "-C", str(CONNECTIONS), str(file), "--unix", str(socket)]
-        client = _start(words)
+        client = nbd.start(words)
         stack.callback(client.wait)
-        stack.callback(_detach, ["umount", str(fuse)], str(fuse))
-        _wait_for(file, client, "nbdfuse")
+        stack.callback(nbd.detach, "umount", fuse)
+        nbd.wait_for(file, client, "nbdfuse")
         loop = tools.run(["losetup", "--find", "--show", "--direct-io=on", file]).strip()
-        stack.callback(_detach, ["losetup", "--detach", loop], loop)
+        stack.callback(nbd.detach, "losetup", "--detach", loop)
         tools.run(["mount", "-o", "noinit_itable", loop, point])
-        stack.callback(_detach, ["umount", str(point)], str(point))
+        stack.callback(nbd.detach, "umount", point)
         yield point
         os.sync()

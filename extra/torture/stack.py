@@ -11,19 +11,15 @@ import contextlib
 import ctypes
 import os
 import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import tools
+from bench import nbd, tools
 from bench.errors import BenchError
-from differential.server import die_with_parent
 
 IMAGE_BYTES = 512 << 20
 FILE_SYSTEMS = ("ext4", "xfs")
-WAIT_SEC = 20.0
 _CLONE_NEWNS = 0x00020000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _MAKE = {"ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
@@ -81,19 +77,6 @@ def copy_image(source: Path, target: Path) -> None:
     tools.run(["cp", "--sparse=always", source, target])
 
 
-def _unmount(point: Path) -> None:
-    """Unmount, which may have to wait for a dying server."""
-    end = time.monotonic() + WAIT_SEC
-    while True:
-        try:
-            tools.run(["umount", point])
-            return
-        except BenchError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def _on_loop(file: Path, point: Path, kind: str, options: str, *how: str) -> Iterator[None]:
     """A loop device on a file, mounted. The kernel frees it when it is unmounted."""
@@ -105,7 +88,7 @@ def _on_loop(file: Path, point: Path, kind: str, options: str, *how: str) -> Ite
     try:
         yield
     finally:
-        _unmount(point)
+        nbd.detach("umount", point)
 
 
 def private_mounts() -> None:
@@ -131,31 +114,6 @@ def mounted(image: Path, point: Path, kind: str = "ext4") -> Iterator[None]:
         yield
 
 
-def _start(command: list[str | Path], log: Path) -> subprocess.Popen[bytes]:
-    with log.open("wb") as file:
-        return subprocess.Popen(
-            [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-            start_new_session=True, preexec_fn=die_with_parent,
-        )  # fmt: skip
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(WAIT_SEC)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + WAIT_SEC
-    while not path.exists():
-        if process.poll() is not None or time.monotonic() > end:
-            raise BenchError(f"{path} did not appear: {log.read_text(errors='replace').strip()}")
-        time.sleep(0.01)
-
-
 @contextlib.contextmanager
 def recorded(home: Path, image: Path, log: Path, kind: str) -> Iterator[Path]:
     """The file system of an image, which writes and flushes to the log; yields the mount point."""
@@ -171,14 +129,14 @@ def recorded(home: Path, image: Path, log: Path, kind: str) -> Iterator[Path]:
             f"log.driver=file,log.filename={log},log.cache.no-flush=on"
         )
         words: list[str | Path] = ["qemu-nbd", "--persistent", "--shared=4", f"--socket={socket}"]
-        server = _start([*words, "--image-opts", options], home / "qemu-nbd.log")
-        stack.callback(_end, server)
-        _wait_for(socket, server, home / "qemu-nbd.log")
+        server = nbd.start([*words, "--image-opts", options], home / "qemu-nbd.log")
+        stack.callback(nbd.end, server)
+        nbd.wait_for(socket, server, "qemu-nbd", home / "qemu-nbd.log")
         disk = fuse / "disk"
-        client = _start(["nbdfuse", disk, "--unix", socket], home / "nbdfuse.log")
-        stack.callback(_end, client)
+        client = nbd.start(["nbdfuse", disk, "--unix", socket], home / "nbdfuse.log")
+        stack.callback(nbd.end, client)
         # The loop device may hold its file a moment longer.
         stack.callback(tools.run, ["umount", "--lazy", fuse])
-        _wait_for(disk, client, home / "nbdfuse.log")
+        nbd.wait_for(disk, client, "nbdfuse", home / "nbdfuse.log")
         stack.enter_context(_on_loop(disk, point, kind, options_of(kind), "--direct-io=on"))
         yield point
