@@ -15,7 +15,7 @@ from torture import preload, redo, tamper
 from torture.kill import KillLife
 from torture.life import Counts, Rig
 from torture.power import PowerLife
-from torture.server import SCAN_OFF, SCAN_ON
+from torture.settings import SCAN_OFF, SCAN_ON
 
 # A canary must be found within this time; on a slow machine within so many lives.
 LIMIT_SEC = 120.0

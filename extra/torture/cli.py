@@ -31,7 +31,7 @@ from torture.kill import REPLICA_EACH, KillLife
 from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_rollback, use_scan, use_undo_scan
 from torture.power import PowerLife
 from torture.redo import RedoLife
-from torture.server import ALL_ON
+from torture.settings import ALL_ON, SETTINGS
 from torture.sites import SITES, SitesLife
 
 KINDS = ("kill", "power", "fault", "sites", "redo")
@@ -64,12 +64,6 @@ MANY_LOADS = 30
 # Of so many starts after a kind of crash, the share that must have left something out in the recovery.
 SCAN_SHARES = {"kill": (40, 0.02), "power": (60, 0.02)}
 MANY_TURNS = 80
-# With so many starts with innodb_redo_recovery=PARALLEL some must have had redo of index pages.
-MANY_REDO_STARTS = 10
-# With so many with innodb_recovery_flush=BACKGROUND some must have left pages: in a life with change buffering none may.
-MANY_FLUSH_STARTS = 60
-# In so many starts some must have found open transactions and left their undo logs, or rolled back several at a time.
-MANY_UNDO_STARTS = 40
 # After a kind of crash, with binlog_startup_scan=TRANSACTIONS; in one of ten or so the last binary log has a checkpoint.
 MANY_SCAN_STARTS = 80
 # Of so many crashes most must have left redo, and kills must have met recoveries.
@@ -264,14 +258,14 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
         _LIVES[kind](rig, life_seed).run(life_begin + max(LEAST_SEC, share))
         spent[kind] += time.monotonic() - life_begin
         say(f"  {kind} {life_seed}: {_summary(rig.counts)}")
-    if rig.counts.map_starts >= MANY_MAP_STARTS and not rig.counts.map_used:
+    if rig.counts.starts_with("map").total() >= MANY_MAP_STARTS and not rig.counts.used_by("map").total():
         # Chance may have left no map that could be used.
         use_map(rig)
-    if _crashes(rig.counts.scan_starts) and not _crashes(rig.counts.scan_used):
+    if _is_unused(rig.counts, "scan"):
         use_scan(rig)
-    if _crashes(rig.counts.rollback_starts) and not _crashes(rig.counts.rollback_used):
+    if _is_unused(rig.counts, "rollback"):
         use_rollback(rig)
-    if _crashes(rig.counts.undo_scan_starts) and not _crashes(rig.counts.kills_in_undo_scan):
+    if _crashes(rig.counts.starts_with("undo_scan")) and not _crashes(rig.counts.kills_in_undo_scan):
         use_undo_scan(rig)
     return found
 
@@ -279,6 +273,11 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
 def _crashes(numbers: Counter[str]) -> int:
     """The sum over the kinds of crash, without what was arranged or followed a stop."""
     return sum(number for kind, number in numbers.items() if kind in KINDS)
+
+
+def _is_unused(counts: Counts, name: str) -> bool:
+    """Whether a setting was on after crashes and none of these starts has used it."""
+    return bool(_crashes(counts.starts_with(name))) and not _crashes(counts.used_by(name))
 
 
 def _summary(counts: Counts) -> str:
@@ -294,21 +293,13 @@ def _details(counts: Counts) -> str:
     return (
         f"asked: {turns}; {counts.imported} imports;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
-        f" tablespace map used in {counts.map_used} of {counts.map_starts} starts with it,"
-        f" binlog_startup_scan in recovery in {_by_kind(counts.scan_used, counts.scan_starts)}, both"
-        f" passes from a checkpoint in {_by_kind(counts.scan_checkpoints, counts.scan_starts)};"
-        f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
-        f" none made in {counts.undo_barred} of {counts.loads} loads;"
-        f" innodb_redo_recovery=PARALLEL in {_by_kind(counts.redo_used, counts.redo_starts)};"
-        f" innodb_recovery_flush=BACKGROUND in {_by_kind(counts.flush_used, counts.flush_starts)};"
-        f" innodb_recovery_rollback_async=ON in {_by_kind(counts.rollback_used, counts.rollback_starts)},"
-        f" {counts.handed_over} transactions handed over;"
-        f" innodb_recovery_undo_scan=BACKGROUND in {_by_kind(counts.undo_scan_used, counts.undo_scan_starts)},"
+        f" {_settings(counts)};"
+        f" both passes of binlog_startup_scan from a checkpoint in"
+        f" {_by_kind(counts.scan_checkpoints, counts.starts_with('scan'))}; {counts.handed_over} transactions handed over;"
         f" {_crashes(counts.kills_in_undo_scan)} kills before the undo logs were read,"
         f" {counts.kills_in_undo_scan['undo scan']} arranged;"
-        f" innodb_recovery_rollback_threads=4 in {_by_kind(counts.threads_used, counts.threads_starts)};"
-        f" innodb_rollback_prefetch=ON in {counts.prefetch_used} of {counts.prefetch_starts} starts,"
-        f" innodb_buffer_pool_load_by_runs=ON in {counts.pool_used} of {counts.pool_starts} starts;"
+        f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
+        f" none made in {counts.undo_barred} of {counts.loads} loads;"
         f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} disks on which stock does not start either, {counts.without_key} directories without the key of an"
@@ -316,6 +307,16 @@ def _details(counts: Counts) -> str:
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
+
+
+def _settings(counts: Counts) -> str:
+    """In how many starts each setting was used."""
+    said = []
+    for setting in SETTINGS:
+        starts, used = counts.starts_with(setting.name), counts.used_by(setting.name)
+        shares = _by_kind(used, starts) if setting.is_of_recovery else f"{used.total()} of {starts.total()} starts"
+        said.append(f"{setting.variable} used in {shares}")
+    return "; ".join(said)
 
 
 def _redo(counts: Counts) -> str:
@@ -335,6 +336,20 @@ def _redo(counts: Counts) -> str:
 
 def _by_kind(some: Counter[str], every: Counter[str]) -> str:
     return ", ".join(f"{some[kind]} of {number} starts ({kind})" for kind, number in sorted(every.items()) if kind) or "no start"
+
+
+def _report_settings(counts: Counts) -> dict[str, object]:
+    """NAME_starts and NAME_used of each setting, by the kind of crash where it matters in recoveries."""
+    report: dict[str, object] = {}
+    for setting in SETTINGS:
+        starts, used = counts.starts_with(setting.name), counts.used_by(setting.name)
+        if setting.is_of_recovery:
+            report[f"{setting.name}_starts"] = {kind: number for kind, number in starts.items() if kind}
+            report[f"{setting.name}_used"] = {kind: number for kind, number in used.items() if kind and number}
+        else:
+            report[f"{setting.name}_starts"] = starts.total()
+            report[f"{setting.name}_used"] = used.total()
+    return report
 
 
 def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, object]:
@@ -368,32 +383,15 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "sites": dict(counts.sites),
         "files_checked": counts.files_checked,
         "pages_checked": counts.pages_checked,
-        "map_starts": counts.map_starts,
-        "map_used": counts.map_used,
-        "scan_starts": {kind: number for kind, number in counts.scan_starts.items() if kind},
-        "scan_used": {kind: number for kind, number in counts.scan_used.items() if kind and number},
+        **_report_settings(counts),
         "scan_checkpoints": {kind: number for kind, number in counts.scan_checkpoints.items() if kind and number},
         "took_for_older": counts.took_for_older,
         "loads": counts.loads,
         "undo": dict(counts.undo),
         "undo_barred": counts.undo_barred,
         "undo_left": counts.undo_left,
-        "redo_starts": {kind: number for kind, number in counts.redo_starts.items() if kind},
-        "redo_used": {kind: number for kind, number in counts.redo_used.items() if kind and number},
-        "flush_starts": {kind: number for kind, number in counts.flush_starts.items() if kind},
-        "flush_used": {kind: number for kind, number in counts.flush_used.items() if kind and number},
-        "rollback_starts": {kind: number for kind, number in counts.rollback_starts.items() if kind},
-        "rollback_used": {kind: number for kind, number in counts.rollback_used.items() if kind and number},
         "handed_over": counts.handed_over,
-        "undo_scan_starts": {kind: number for kind, number in counts.undo_scan_starts.items() if kind},
-        "undo_scan_used": {kind: number for kind, number in counts.undo_scan_used.items() if kind and number},
         "kills_in_undo_scan": dict(counts.kills_in_undo_scan),
-        "threads_starts": {kind: number for kind, number in counts.threads_starts.items() if kind},
-        "threads_used": {kind: number for kind, number in counts.threads_used.items() if kind and number},
-        "prefetch_starts": counts.prefetch_starts,
-        "prefetch_used": counts.prefetch_used,
-        "pool_starts": counts.pool_starts,
-        "pool_used": counts.pool_used,
         "images": counts.images,
         "without_redo": counts.without_redo,
         "unrecovered": len(counts.refusals),
@@ -465,18 +463,13 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     problems += [f"{kind}: no commit was checked" for kind in kinds if kind != "redo" and not counts.checked_in[kind]]
     if "redo" in kinds:
         problems += _judge_redo(rig)
-    for many, begun, met, setting, what in (
-        (MANY_REDO_STARTS, counts.redo_starts, counts.redo_used, "innodb_redo_recovery=PARALLEL", "used it"),
-        (MANY_FLUSH_STARTS, counts.flush_starts, counts.flush_used, "innodb_recovery_flush=BACKGROUND", "left pages"),
-        (MANY_UNDO_STARTS, counts.undo_scan_starts, counts.undo_scan_used, "innodb_recovery_undo_scan=BACKGROUND",
-         "left undo logs for later"),
-        (MANY_UNDO_STARTS, counts.threads_starts, counts.threads_used, "innodb_recovery_rollback_threads=4", "used several"),
-    ):  # fmt: skip
-        starts = _crashes(begun)
-        if starts >= many and not _crashes(met):
-            problems.append(f"none of {starts} starts with {setting} has {what}")
+    for setting in SETTINGS:
+        starts = _crashes(counts.starts_with(setting.name))
+        if setting.many and starts >= setting.many and not _crashes(counts.used_by(setting.name)):
+            problems.append(f"none of {starts} starts with {setting.variable} has {setting.done}")
+    scan_starts, scan_used = counts.starts_with("scan"), counts.used_by("scan")
     for kind in ("kill", "power"):
-        if (starts := counts.scan_starts[kind]) >= MANY_SCAN_STARTS and not counts.scan_checkpoints[kind]:
+        if (starts := scan_starts[kind]) >= MANY_SCAN_STARTS and not counts.scan_checkpoints[kind]:
             problems.append(f"none of {starts} starts with binlog_startup_scan=TRANSACTIONS after a {kind} crash has begun both"
                             " passes at a checkpoint")  # fmt: skip
     if counts.took_for_older:
@@ -490,19 +483,19 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append(f"after {counts.without_key} of {counts.kills} kills a server lacked the key of an undo tablespace")
     if rig.innochecksum and set(kinds) - {"redo"} and not counts.pages_checked:
         problems.append("no page was checked")
-    if counts.map_starts >= MANY_MAP_STARTS and not counts.map_used:
-        problems.append(f"none of {counts.map_starts} starts with the tablespace map has used it")
+    starts = counts.starts_with("map").total()
+    if starts >= MANY_MAP_STARTS and not counts.used_by("map").total():
+        problems.append(f"none of {starts} starts with the tablespace map has used it")
     # Those of use_scan() and use_rollback() count for their kinds alone: they show that it works, not that a crash met it.
-    starts = _crashes(counts.scan_starts)
-    if starts and not _crashes(counts.scan_used) and not counts.scan_used["scan"]:
-        problems.append(f"none of {starts} starts with binlog_startup_scan has left anything out")
-    starts = _crashes(counts.rollback_starts)
-    if starts and not _crashes(counts.rollback_used) and not counts.rollback_used["rollback"]:
+    if _is_unused(counts, "scan") and not scan_used["scan"]:
+        problems.append(f"none of {_crashes(scan_starts)} starts with binlog_startup_scan has left anything out")
+    if _is_unused(counts, "rollback") and not counts.used_by("rollback")["rollback"]:
+        starts = _crashes(counts.starts_with("rollback"))
         problems.append(f"none of {starts} starts with innodb_recovery_rollback_async has handed a transaction over")
-    if _crashes(counts.undo_scan_starts) and not counts.kills_in_undo_scan.total():
+    if _crashes(counts.starts_with("undo_scan")) and not counts.kills_in_undo_scan.total():
         problems.append("no kill has met a server that reads undo logs in the background")
     for kind, (many, share) in SCAN_SHARES.items():
-        starts, used = counts.scan_starts[kind], counts.scan_used[kind]
+        starts, used = scan_starts[kind], scan_used[kind]
         if starts >= many and used < share * starts:
             problems.append(f"{used} of {starts} starts after a {kind} crash have left anything out")
     problems += counts.writeback_errors[:3]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from torture import preload
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
 from torture.oracle import NEVER, Verdict
-from torture.server import MAP_ON, SCAN_ON, Place, Server, random_options
+from torture.server import Place, Server, random_options
+from torture.settings import MAP_ON, SCAN_ON
 
 # Faults of one data directory; then it is stopped cleanly, its pages are checked and another is begun.
 FAULTS = 8

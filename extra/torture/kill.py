@@ -15,7 +15,8 @@ from torture import load, preload
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening
 from torture.oracle import NEVER, Verdict
 from torture.replica import Replica, free_port, source_options
-from torture.server import UNDO_BY_PAGE, UNDO_SCAN_ON, Place, Server, random_options
+from torture.server import UNDO_BY_PAGE, Place, Server, random_options
+from torture.settings import UNDO_SCAN_ON
 
 # Crashes of one data directory; then it is stopped cleanly, its pages are checked and another is begun.
 CYCLES = 10

@@ -26,25 +26,8 @@ from redstart_cli.console import say
 from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
-from torture.server import (
-    FLUSH_OFF,
-    FLUSH_ON,
-    MAP_ON,
-    POOL_LOAD_ON,
-    PREFETCH_ON,
-    REDO_ON,
-    ROLLBACK_ON,
-    SCAN_ON,
-    THREADS_ON,
-    UNDO_BY_PAGE,
-    UNDO_SCAN_ON,
-    Place,
-    Server,
-    ask_oracle,
-    check_binlog,
-    initialise,
-    page_option,
-)
+from torture.server import UNDO_BY_PAGE, Place, Server, ask_oracle, check_binlog, initialise, page_option
+from torture.settings import FLUSH_OFF, MAP_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
 
 JOIN_TIMEOUT_SEC = 90
 # Commits that make a crash worth its while, and how long to wait for them.
@@ -118,40 +101,18 @@ class Counts:
     # Tablespace files and their pages that innochecksum has read.
     files_checked: int = 0
     pages_checked: int = 0
-    # Starts of this build with the tablespace map ON that were asked, and those that had a map and used it.
-    map_starts: int = 0
-    map_used: int = 0
-    # Starts of this build with binlog_startup_scan=TRANSACTIONS that were asked, by the kind of crash, and those that have
-    # left something out, in the recovery, too.
-    scan_starts: Counter[str] = field(default_factory=Counter)
-    scan_used: Counter[str] = field(default_factory=Counter)
-    # Of those, the ones whose passes have both relied on a checkpoint.
+    # Starts of this build with a setting that were asked, by its name and the kind of crash, and those that have used it;
+    # without the recoveries of kind redo.
+    starts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    used: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # Of those with binlog_startup_scan=TRANSACTIONS, the ones whose passes have both relied on a checkpoint.
     scan_checkpoints: Counter[str] = field(default_factory=Counter)
     # Starts that took InnoDB's files for older than the binary log, which no crash makes them.
     took_for_older: int = 0
-    # For innodb_redo_recovery=PARALLEL as for the scan, without the recoveries of kind redo.
-    redo_starts: Counter[str] = field(default_factory=Counter)
-    redo_used: Counter[str] = field(default_factory=Counter)
-    # And for innodb_recovery_flush=BACKGROUND: those that have left pages to the page cleaners.
-    flush_starts: Counter[str] = field(default_factory=Counter)
-    flush_used: Counter[str] = field(default_factory=Counter)
-    # And for innodb_recovery_rollback_async=ON: those that have handed a transaction over, and how many these were.
-    rollback_starts: Counter[str] = field(default_factory=Counter)
-    rollback_used: Counter[str] = field(default_factory=Counter)
+    # Transactions that innodb_recovery_rollback_async has handed over.
     handed_over: int = 0
-    # And for innodb_recovery_undo_scan=BACKGROUND and innodb_recovery_rollback_threads=4: those that have left undo logs for
-    # later, and those that roll back with several threads; kills while such undo logs were read.
-    undo_scan_starts: Counter[str] = field(default_factory=Counter)
-    undo_scan_used: Counter[str] = field(default_factory=Counter)
-    threads_starts: Counter[str] = field(default_factory=Counter)
-    threads_used: Counter[str] = field(default_factory=Counter)
+    # Kills while undo logs were read that innodb_recovery_undo_scan had left for later.
     kills_in_undo_scan: Counter[str] = field(default_factory=Counter)
-    # Starts with innodb_rollback_prefetch=ON and innodb_buffer_pool_load_by_runs=ON, and those that had read something in that
-    # way when they were asked.
-    prefetch_starts: int = 0
-    prefetch_used: int = 0
-    pool_starts: int = 0
-    pool_used: int = 0
     # Of kind redo: crashes, those that stock did not recover, and those with little redo.
     images: int = 0
     # Why stock did not.
@@ -218,39 +179,25 @@ class Counts:
             else:
                 setattr(self, name, mine + value)
 
+    def starts_with(self, name: str) -> Counter[str]:
+        """Starts with a setting, by the kind of crash."""
+        return Counter({kind: number for (setting, kind), number in self.starts.items() if setting == name})
+
+    def used_by(self, name: str) -> Counter[str]:
+        """Those that have used it."""
+        return Counter({kind: number for (setting, kind), number in self.used.items() if setting == name})
+
     def ask(self, server: Server, is_turn: bool = True) -> None:
         """A server is asked; with `is_turn` it is one of those that take turns."""
         self.turns[server.binary.name] += is_turn
-        if server.has(MAP_ON):
-            self.map_starts += 1
-            self.map_used += server.files_trusted() > 0
-        if server.has(REDO_ON):
-            self.redo_starts[server.place.crash] += 1
-            self.redo_used[server.place.crash] += server.redo_reused()
-        if server.has(FLUSH_ON):
-            self.flush_starts[server.place.crash] += 1
-            self.flush_used[server.place.crash] += server.has_left_pages()
+        for setting in SETTINGS:
+            if server.has(setting.option):
+                self.starts[setting.name, server.place.crash] += 1
+                self.used[setting.name, server.place.crash] += server.has_used(setting)
         if server.has(ROLLBACK_ON):
-            handed_over = server.handed_over()
-            self.rollback_starts[server.place.crash] += 1
-            self.rollback_used[server.place.crash] += handed_over > 0
-            self.handed_over += handed_over
-        if server.has(UNDO_SCAN_ON):
-            self.undo_scan_starts[server.place.crash] += 1
-            self.undo_scan_used[server.place.crash] += server.has_left_undo()
-        if server.has(THREADS_ON):
-            self.threads_starts[server.place.crash] += 1
-            self.threads_used[server.place.crash] += server.has_several_threads()
-        if server.has(PREFETCH_ON):
-            self.prefetch_starts += 1
-            self.prefetch_used += server.has_prefetched()
-        if server.has(POOL_LOAD_ON[-1]):
-            self.pool_starts += 1
-            self.pool_used += server.has_loaded_pool()
+            self.handed_over += server.handed_over()
         if server.has(SCAN_ON):
-            self.scan_starts[server.place.crash] += 1
-            self.scan_used[server.place.crash] += server.passes_skipped() > 1
-            self.scan_checkpoints[server.place.crash] += server.passes_from_checkpoint() > 1
+            self.scan_checkpoints[server.place.crash] += server.scans_from_checkpoint()
         self.took_for_older += server.takes_files_for_older()
 
 
@@ -657,11 +604,11 @@ def use_undo_scan(rig: Rig) -> None:
 
 def use_map(rig: Rig) -> None:
     """Clean starts and stops, until one has used the tablespace map: nothing changes, so that one must."""
-    used = rig.counts.map_used
+    used = rig.counts.used_by("map")
 
     def work(place: Place) -> Verdict:
         for _ in range(MAP_STARTS):
-            if rig.counts.map_used == used:
+            if rig.counts.used_by("map") == used:
                 with _running(rig, place) as server:
                     rig.counts.ask(server, is_turn=False)
         return Verdict()

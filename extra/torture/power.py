@@ -21,7 +21,8 @@ from redstart_cli.console import warn
 from torture import load, pages, preload, stack, writelog
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening, write_large
 from torture.oracle import NEVER, History, Verdict
-from torture.server import MAP_ON, SCAN_ON, Place, Server, page_option, random_options
+from torture.server import Place, Server, page_option, random_options
+from torture.settings import MAP_ON, SCAN_ON
 from torture.writeback import Writeback
 
 MIN_LOAD_SEC = 1.0

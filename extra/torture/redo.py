@@ -34,7 +34,8 @@ from torture.life import Clients, Counts, Rig, case_of, innochecksum, opening
 from torture.oracle import NEVER, Verdict
 from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown
 from torture.redolog import RedoLog
-from torture.server import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON, Place, Server, random_options
+from torture.server import Place, Server, random_options
+from torture.settings import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON
 
 # Crashes of one load.
 IMAGES = 5

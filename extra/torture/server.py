@@ -22,55 +22,20 @@ from differential.server import Binary, die_with_parent
 from redstart_cli.console import warn
 from torture import binlog, load, pages, subjects
 from torture.oracle import History, Observed, State, Table, Verdict, balances
+from torture.settings import HANDED_OVER, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT, Setting
 
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
 CHECK_TIMEOUT_SEC = 120
 FREEZE_TIMEOUT_SEC, WRITE_SEC = 5.0, 0.05
 LOG_LINES_SHOWN = 12
-# Lives with the tablespace map; the others have it OFF, so that the default does not matter.
-MAP_SHARE = 2 / 3
-MAP_ON, MAP_OFF = "--loose-innodb-tablespace-map=ON", "--loose-innodb-tablespace-map=OFF"
-SCAN_SHARE = 1 / 2
-LARGE_LOG_SHARE = 2 / 3
-SCAN_ON, SCAN_OFF = "--loose-binlog-startup-scan=TRANSACTIONS", "--loose-binlog-startup-scan=EVENTS"
-# Lives whose recoveries have it; see docs/redo-recovery.md.
-REDO_SHARE = 1 / 2
-REDO_ON, REDO_OFF = "--loose-innodb-redo-recovery=PARALLEL", "--loose-innodb-redo-recovery=STOCK"
-FLUSH_SHARE = 1 / 2
-FLUSH_ON, FLUSH_OFF = "--loose-innodb-recovery-flush=BACKGROUND", "--loose-innodb-recovery-flush=WAIT"
-ROLLBACK_SHARE = 1 / 2
-UNDO_SCAN_SHARE = 1 / 2
-UNDO_SCAN_ON, UNDO_SCAN_OFF = "--loose-innodb-recovery-undo-scan=BACKGROUND", "--loose-innodb-recovery-undo-scan=START"
-THREADS_SHARE = 1 / 2
 # Undo is read page by page, by a thread that has a name: threads have none without the performance schema.
 UNDO_BY_PAGE = ("--loose-innodb-undo-read-ahead-pages=0", "--performance-schema=ON")
-THREADS_ON, THREADS_OFF = "--loose-innodb-recovery-rollback-threads=4", "--loose-innodb-recovery-rollback-threads=1"
-PREFETCH_SHARE = 1 / 2
-PREFETCH_ON, PREFETCH_OFF = "--loose-innodb-rollback-prefetch=ON", "--loose-innodb-rollback-prefetch=OFF"
-# The buffer pool is noted each second, and loaded at the start.
-POOL_LOAD_SHARE = 1 / 2
-POOL_LOAD_ON = (
-    "--innodb-buffer-pool-load-at-startup=ON", "--innodb-buffer-pool-dump-pct=100",
-    "--loose-innodb-buffer-pool-dump-interval=1", "--loose-innodb-buffer-pool-load-by-runs=ON",
-)  # fmt: skip
-ROLLBACK_ON, ROLLBACK_OFF = "--loose-innodb-recovery-rollback-async=ON", "--loose-innodb-recovery-rollback-async=OFF"
-# Of each pair the one that is this build's own way; what comes last holds.
-ALL_ON = (MAP_ON, SCAN_ON, REDO_ON, FLUSH_ON, ROLLBACK_ON, UNDO_SCAN_ON, THREADS_ON, PREFETCH_ON, *POOL_LOAD_ON)
-LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")
-REUSED = re.compile(r"Redo recovery: built \d+ objects of indexes, used them again [1-9]")
-_SKIPPED = re.compile(
-    r"Binary log scan at start-up: \d+ bytes (before the last checkpoint and )?in the middle of \d+ transactions were not read"
-)
+# What binlog_startup_scan leaves out is in a large file, so there is one more often than not.
+LARGE_LOG_SHARE = 2 / 3
 _OLDER = "when the last binary log was written: it seems that its files were put back"
-_PREFETCHED = re.compile(r"Rollback of trx with id \d+: read [1-9]\d* pages ahead")
-_POOL_LOADED = re.compile(r"Buffer pool load: read [1-9]\d* pages")
-_HANDED_OVER = re.compile(r"Prepared transactions that the binary log does not know, to be rolled back in the background: (\d+)")
-_UNDO_LEFT = re.compile(r"The undo logs of \d+ recovered transactions are read in the background")
 _READY = re.compile("ready for connections")
 _UNDO_READ = re.compile(r"The undo logs of recovered transactions were read")
-_SEVERAL_THREADS = re.compile(r"Recovered transactions are rolled back by \d+ threads")
-_TRUSTED = re.compile(r"Tablespace map: (\d+) of \d+ files are as they were")
 MAX_LOG_BYTES = 8 << 20
 TRUNCATE_SEC = 5.0
 ENCRYPT = ("OFF", "OFF", "ON")
@@ -89,11 +54,14 @@ def page_option(page_kib: int) -> str:
     return f"--innodb-page-size={page_kib}k"
 
 
-def _scan_options(r: random.Random) -> list[str]:
-    """How the last binary log is read; what is left out is in a large file, so there is one more often than not."""
-    if r.random() < SCAN_SHARE:
-        return [SCAN_ON, *(["--max-binlog-size=64M"] if r.random() < LARGE_LOG_SHARE else [])]
-    return [SCAN_OFF]
+def _own_options(r: random.Random) -> list[str]:
+    """What of this build is on and off."""
+    options: list[str] = []
+    for setting in SETTINGS:
+        options += setting.on if r.random() < setting.share else setting.off
+        if options[-1] == SCAN_ON and r.random() < LARGE_LOG_SHARE:
+            options.append("--max-binlog-size=64M")
+    return options
 
 
 def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = pages.PAGE_KIB) -> list[str]:
@@ -118,16 +86,7 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
         f"--binlog-order-commits={r.choice(['ON', 'ON', 'OFF'])}",
         f"--innodb-redo-log-encrypt={r.choice(ENCRYPT) if has_keyring else 'OFF'}",
         f"--innodb-undo-log-encrypt={r.choice(ENCRYPT) if has_keyring else 'OFF'}",
-        # MySQL does not know it, and `off` turns it off.
-        MAP_ON if r.random() < MAP_SHARE else MAP_OFF,
-        *_scan_options(r),
-        REDO_ON if r.random() < REDO_SHARE else REDO_OFF,
-        FLUSH_ON if r.random() < FLUSH_SHARE else FLUSH_OFF,
-        ROLLBACK_ON if r.random() < ROLLBACK_SHARE else ROLLBACK_OFF,
-        PREFETCH_ON if r.random() < PREFETCH_SHARE else PREFETCH_OFF,
-        UNDO_SCAN_ON if r.random() < UNDO_SCAN_SHARE else UNDO_SCAN_OFF,
-        THREADS_ON if r.random() < THREADS_SHARE else THREADS_OFF,
-        *(POOL_LOAD_ON if r.random() < POOL_LOAD_SHARE else ()),
+        *_own_options(r),
     ]
 
 
@@ -213,59 +172,31 @@ class Server:
         """Whether it is a server of this build with a variable ON; others do not know it."""
         return self.binary.name == "ours" and option in self.place.options
 
-    def files_trusted(self) -> int:
-        """Files whose headers were not read, on the word of the map."""
-        found = _TRUSTED.search(self.said())
-        return int(found[1]) if found else 0
+    def has_used(self, setting: Setting) -> bool:
+        """Whether it says so."""
+        return len(setting.says.findall(self.said())) >= setting.times
 
-    def passes_skipped(self) -> int:
-        """In how many passes over the last binary log it has left out transactions: two after a crash, the first for recovery."""
-        return len(_SKIPPED.findall(self.said()))
-
-    def passes_from_checkpoint(self) -> int:
-        """How many of them have left out all before a checkpoint."""
-        return sum(bool(found[1]) for found in _SKIPPED.finditer(self.said()))
+    def scans_from_checkpoint(self) -> bool:
+        """Whether both passes over the last binary log have left out all before a checkpoint."""
+        return sum(bool(found[1]) for found in SKIPPED.finditer(self.said())) > 1
 
     def takes_files_for_older(self) -> bool:
         """Whether it says that InnoDB has less than when the binary log was written."""
         return _OLDER in self.said()
 
-    def has_left_pages(self) -> bool:
-        """Whether it has opened before it has written all that it has recovered."""
-        return bool(LEFT.search(self.said()))
-
     def handed_over(self) -> int:
         """How many prepared transactions that the binary log does not know it has left to its thread."""
-        found = _HANDED_OVER.search(self.said())
+        found = HANDED_OVER.search(self.said())
         return int(found[1]) if found else 0
 
-    def has_left_undo(self) -> bool:
-        """Whether undo logs of open transactions were left to be read after the server has opened."""
-        return bool(_UNDO_LEFT.search(self.said()))
-
     def reads_undo(self) -> bool:
-        """Whether it has not read them yet."""
-        return self.has_left_undo() and not _UNDO_READ.search(self.said())
+        """Whether it has left undo logs of open transactions for when it is open, and has not read them yet."""
+        said = self.said()
+        return bool(UNDO_LEFT.search(said)) and not _UNDO_READ.search(said)
 
     def reads_undo_open(self) -> bool:
         """The same, when clients can connect."""
         return self.reads_undo() and bool(_READY.search(self.said()))
-
-    def has_several_threads(self) -> bool:
-        """Whether several threads roll back."""
-        return bool(_SEVERAL_THREADS.search(self.said()))
-
-    def has_prefetched(self) -> bool:
-        """Whether pages were read ahead of the rollback of a transaction."""
-        return bool(_PREFETCHED.search(self.said()))
-
-    def has_loaded_pool(self) -> bool:
-        """Whether it has loaded pages of the buffer pool by runs."""
-        return bool(_POOL_LOADED.search(self.said()))
-
-    def redo_reused(self) -> bool:
-        """Whether it has recovered index pages with innodb_redo_recovery=PARALLEL."""
-        return bool(REUSED.search(self.said()))
 
     def terminate(self) -> None:
         """Begin a clean shutdown."""

@@ -21,7 +21,8 @@ from torture import load, preload
 from torture.fault import SHORT, Fault
 from torture.life import Rig, ask, case_of, check_pages, opening
 from torture.oracle import NEVER, Verdict
-from torture.server import MAP_OFF, MAP_ON, SCAN_ON, Place, Server
+from torture.server import Place, Server
+from torture.settings import MAP_OFF, MAP_ON, SCAN_ON
 
 # Calls of a site that fail with the first of its errors, one in each start; a site with fewer calls ends earlier.
 BOUND = 8

@@ -14,20 +14,8 @@ from differential.server import Binary
 from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
 from torture.oracle import NEVER, History, State, Step, Table, Verdict
-from torture.server import (
-    _SKIPPED,
-    MAP_OFF,
-    MAP_ON,
-    ROLLBACK_OFF,
-    ROLLBACK_ON,
-    SCAN_OFF,
-    SCAN_ON,
-    THREADS_ON,
-    UNDO_SCAN_ON,
-    Place,
-    Server,
-    observe,
-)
+from torture.server import Place, Server, observe
+from torture.settings import MAP_OFF, MAP_ON, ROLLBACK_OFF, ROLLBACK_ON, SCAN_OFF, SCAN_ON, SKIPPED, THREADS_ON, UNDO_SCAN_ON
 
 
 class Cursor:
@@ -76,13 +64,13 @@ def test_starts_with_the_map_are_counted(tmp_path: Path) -> None:
     counts.ask(fake_server(log))
     log.write_text("[Note] Tablespace map: 0 of 9 files are as they were; 3 directories were listed\n")
     counts.ask(fake_server(log))
-    assert (counts.map_starts, counts.map_used) == (2, 0)
+    assert (counts.starts["map", ""], counts.used["map", ""]) == (2, 0)
     log.write_text("[Note] Tablespace map: 7 of 9 files are as they were; 3 directories were listed\n")
     counts.ask(fake_server(log))
-    assert (counts.map_starts, counts.map_used) == (3, 1)
+    assert (counts.starts["map", ""], counts.used["map", ""]) == (3, 1)
     counts.ask(fake_server(log, option=MAP_OFF))
     counts.ask(fake_server(log, name="stock"))
-    assert (counts.map_starts, counts.map_used) == (3, 1)
+    assert (counts.starts["map", ""], counts.used["map", ""]) == (3, 1)
     counts.ask(fake_server(log), is_turn=False)
     assert counts.turns == {"ours": 4, "stock": 1}
 
@@ -131,18 +119,18 @@ def test_starts_that_leave_out_transactions_are_counted(tmp_path: Path) -> None:
     line = "[Note] [MY-000000] [Server] Binary log scan at start-up: 99 bytes in the middle of 2 transactions were not read.\n"
     log.write_text(line)
     counts.ask(fake_server(log, option=SCAN_ON))
-    assert (counts.scan_starts[""], counts.scan_used[""]) == (1, 0), "the second pass only"
+    assert (counts.starts["scan", ""], counts.used["scan", ""]) == (1, 0), "the second pass only"
     log.write_text(line + line)
     for name, option in (("ours", SCAN_ON), ("ours", SCAN_OFF), ("off", SCAN_ON), ("stock", SCAN_ON)):
         counts.ask(fake_server(log, name, option))
-    assert (counts.scan_starts[""], counts.scan_used[""], counts.scan_checkpoints[""]) == (2, 1, 0)
+    assert (counts.starts["scan", ""], counts.used["scan", ""], counts.scan_checkpoints[""]) == (2, 1, 0)
     at_checkpoint = line.replace("in the middle", "before the last checkpoint and in the middle")
     log.write_text(at_checkpoint + line)
     counts.ask(fake_server(log, option=SCAN_ON))
-    assert (counts.scan_used[""], counts.scan_checkpoints[""]) == (2, 0), "one pass only"
+    assert (counts.used["scan", ""], counts.scan_checkpoints[""]) == (2, 0), "one pass only"
     log.write_text(at_checkpoint + at_checkpoint)
     counts.ask(fake_server(log, option=SCAN_ON))
-    assert (counts.scan_used[""], counts.scan_checkpoints[""]) == (3, 1)
+    assert (counts.used["scan", ""], counts.scan_checkpoints[""]) == (3, 1)
     assert counts.took_for_older == 0
     log.write_text("[Warning] [MY-000000] [Server] InnoDB has recovered up to LSN 5, and had LSN 6 when the last binary log was"
                    " written: it seems that its files were put back to an earlier state.\n")  # fmt: skip
@@ -153,13 +141,13 @@ def test_starts_that_leave_out_transactions_are_counted(tmp_path: Path) -> None:
     server.place.crash = "power"
     server._log_begin = len(line)
     counts.ask(server)
-    assert (counts.scan_starts["power"], counts.scan_used["power"]) == (1, 0), "what a start before has said"
+    assert (counts.starts["scan", "power"], counts.used["scan", "power"]) == (1, 0), "what a start before has said"
 
 
 def test_the_text_is_that_of_the_server() -> None:
     source = (Path(__file__).parents[3] / "sql/binlog/startup_scan.cc").read_text(encoding="utf-8")
     written = ["".join(re.findall(r'"(.*?)"', call)) for call in re.findall(r"snprintf\((.*?)\);", source, re.DOTALL)]
-    found = [match for text in written if (match := _SKIPPED.search(text.replace("%llu", "7")))]
+    found = [match for text in written if (match := SKIPPED.search(text.replace("%llu", "7")))]
     assert sorted(bool(match[1]) for match in found) == [False, True]
 
 
@@ -198,11 +186,11 @@ def test_starts_that_hand_transactions_over_are_counted(tmp_path: Path) -> None:
     line = "".join(re.findall(r'"(.*?)"', source[source.index("ib::info(") :])[:2])
     log.write_text("")
     counts.ask(fake_server(log, option=ROLLBACK_ON))
-    assert (counts.rollback_starts[""], counts.rollback_used[""], counts.handed_over) == (1, 0, 0)
+    assert (counts.starts["rollback", ""], counts.used["rollback", ""], counts.handed_over) == (1, 0, 0)
     log.write_text(f"[Note] [MY-013779] [InnoDB] {line}12\n")
     for name, option in (("ours", ROLLBACK_ON), ("ours", ROLLBACK_OFF), ("off", ROLLBACK_ON), ("stock", ROLLBACK_ON)):
         counts.ask(fake_server(log, name, option))
-    assert (counts.rollback_starts[""], counts.rollback_used[""], counts.handed_over) == (2, 1, 12)
+    assert (counts.starts["rollback", ""], counts.used["rollback", ""], counts.handed_over) == (2, 1, 12)
 
 
 def _messages(path: str) -> list[str]:
@@ -219,13 +207,13 @@ def test_starts_that_leave_undo_logs_for_later_are_counted(tmp_path: Path) -> No
     log.write_text("")
     server = fake_server(log, option=UNDO_SCAN_ON)
     counts.ask(server)
-    assert (counts.undo_scan_starts[""], counts.undo_scan_used[""], server.reads_undo()) == (1, 0, False)
+    assert (counts.starts["undo_scan", ""], counts.used["undo_scan", ""], server.reads_undo()) == (1, 0, False)
     log.write_text(f"[Note] [MY-013779] [InnoDB] {begin}\n")
     counts.ask(server)
-    assert (counts.undo_scan_starts[""], counts.undo_scan_used[""], server.reads_undo()) == (2, 1, True)
+    assert (counts.starts["undo_scan", ""], counts.used["undo_scan", ""], server.reads_undo()) == (2, 1, True)
     log.write_text(f"[Note] {begin}\n[Note] {end.replace('not read, because the server shuts down.', '')}\n")
     counts.ask(server)
-    assert (counts.undo_scan_used[""], server.reads_undo()) == (2, False)
+    assert (counts.used["undo_scan", ""], server.reads_undo()) == (2, False)
 
 
 def test_starts_that_roll_back_with_several_threads_are_counted(tmp_path: Path) -> None:
@@ -233,7 +221,7 @@ def test_starts_that_roll_back_with_several_threads_are_counted(tmp_path: Path) 
     (line,) = _messages("storage/innobase/trx/trx0rollers.cc")
     log.write_text("")
     counts.ask(fake_server(log, option=THREADS_ON))
-    assert (counts.threads_starts[""], counts.threads_used[""]) == (1, 0)
+    assert (counts.starts["threads", ""], counts.used["threads", ""]) == (1, 0)
     log.write_text(f"[Note] [MY-013779] [InnoDB] {line}\n")
     counts.ask(fake_server(log, option=THREADS_ON))
-    assert (counts.threads_starts[""], counts.threads_used[""]) == (2, 1)
+    assert (counts.starts["threads", ""], counts.used["threads", ""]) == (2, 1)

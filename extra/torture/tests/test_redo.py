@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 from differential.server import Binary
 from redstart_cli.console import RedstartError
 from torture import cli, recovered, redo, redolog
-from torture.life import Counts, Rig
+from torture.life import Rig
 from torture.pages import crc32c
 from torture.redolog import BLOCK_BYTES, HEADER_BYTES, RedoLog
+from torture.tests.helpers import counts_of
 
 
 def _log(data: Path, groups: bool = True, encrypted: bool = False) -> None:
@@ -74,8 +76,8 @@ def test_a_checkpoint_has_to_have_a_place(tmp_path: Path) -> None:
         RedoLog(tmp_path / "other").bytes()
 
 
-GOOD = Counts(acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), batches=99, rows_compared=9, tables_compared=99,
-              kills_in_recovery=30, kills_after_opening=1, pages_passed=9, pages_recovered=99, pages_compared=999)  # fmt: skip
+GOOD = partial(counts_of, acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), batches=99, rows_compared=9,
+               tables_compared=99, kills_in_recovery=30, kills_after_opening=1, pages_passed=9, pages_recovered=99, pages_compared=999)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ GOOD = Counts(acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), bat
 )
 def test_a_run_without_recoveries_is_a_failure(changes: dict[str, Any], said: str) -> None:
     binaries = {name: Binary(name, []) for name in ("ours", "off", "stock")}
-    counts = Counts(**{**vars(GOOD), **changes})
+    counts = GOOD(**changes)
     found = dict.fromkeys(redo.CANARIES, True)
     problems = cli.judge(Rig(binaries, "ours", Path(), ["innochecksum"], counts=counts), ["redo"], found, False)
     assert len(problems) == bool(said)
