@@ -76,8 +76,11 @@ def test_a_checkpoint_has_to_have_a_place(tmp_path: Path) -> None:
         RedoLog(tmp_path / "other").bytes()
 
 
-GOOD = partial(counts_of, acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), batches=99, rows_compared=9,
-               tables_compared=99, kills_in_recovery=30, kills_after_opening=1, pages_passed=9, pages_recovered=99, pages_compared=999)  # fmt: skip
+GOOD = partial(
+    counts_of,
+    acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), batches=99, rows_compared=9, tables_compared=99,
+    kills_in_recovery=30, kills_after_opening=1, pages_passed=9, pages_recovered=99, pages_compared=999,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
