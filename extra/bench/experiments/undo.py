@@ -52,6 +52,9 @@ MAKER_OPTIONS = (
     *WRITE_OUT_OPTIONS,
 )
 
+LITTLE_REDO_BYTES = 1 << 20
+"""As much may be behind the last checkpoint of a server that has written all pages."""
+
 CACHED_OPTIONS = ("--innodb-flush-method=fsync",)
 CACHED_BYTES_PER_PAGE = 500
 # The same each time, and unlike that of the keys.
@@ -124,8 +127,8 @@ class Undo(FullTables):
         server.kill()
 
     def crash_committed(self, server: Server) -> None:
-        """The same, killed when the transaction has been committed."""
-        connection = self._update(server)
+        """The same, killed when the transaction has been committed, without the binary log: the other has nothing there, either."""
+        connection = self._update(server, "SET SESSION sql_log_bin = OFF")
         server.query("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
         with connection.cursor() as cursor:
             cursor.execute("COMMIT")
@@ -144,10 +147,11 @@ class Undo(FullTables):
 
         unlogged.cut_off(server.datadir / str(name), int(position), commit, server.kill, FLUSH_TIMEOUT_SEC)
 
-    def _update(self, server: Server) -> pymysql.connections.Connection[Any]:
+    def _update(self, server: Server, *before: str) -> pymysql.connections.Connection[Any]:
         connection = server.connect()
         with connection.cursor() as cursor:
-            cursor.execute("BEGIN")
+            for statement in (*before, "BEGIN"):
+                cursor.execute(statement)
             changed = cursor.execute(f"UPDATE bench.t SET v = 1, pad = REPEAT('b', 100){self.order}")
             if changed != self.rows:
                 raise BenchError(f"{changed} of {self.rows} rows were updated; see {server.log}")
@@ -156,10 +160,15 @@ class Undo(FullTables):
 
 
 def wait_written_out(server: Server) -> None:
-    """Wait until no page is dirty; BenchError if it takes too long."""
+    """Wait until no page is dirty and, in MySQL, a checkpoint has followed; BenchError if it takes too long."""
+
+    def value(name: str, default: int | None = None) -> int:
+        rows = server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")
+        return default if default is not None and not rows else int(rows[0][1])
 
     def is_clean() -> bool:
-        return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) == 0
+        lsn, checkpoint = (value(f"Innodb_redo_log_{which}_lsn", 0) for which in ("current", "checkpoint"))
+        return lsn - checkpoint < LITTLE_REDO_BYTES and value("Innodb_buffer_pool_pages_dirty") == 0
 
     tools.wait_until(is_clean, FLUSH_TIMEOUT_SEC, "the dirty pages were not written out")
 
