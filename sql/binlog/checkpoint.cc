@@ -11,6 +11,9 @@ Up to where a recovery does not need the binary log that is being written. */
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "sql/handler.h"

@@ -30,7 +30,6 @@ transaction that MySQL takes for committed and InnoDB could not commit. */
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "sql/binlog/logged_gtids.h"
 #include "sql/binlog/synced_mark.h"

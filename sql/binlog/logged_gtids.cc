@@ -9,6 +9,11 @@ The GTIDs that a start would find in the binary log that is being written. */
 
 #include "sql/binlog/logged_gtids.h"
 
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
 #include "sql/binlog/startup_scan.h"
 #include "sql/log_event.h"
 #include "sql/rpl_gtid.h"

@@ -12,8 +12,12 @@ The scan of the last binary log at start-up, from transaction to transaction. */
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -63,7 +63,7 @@ noticed by the start. With EVENTS it is, if it hits the header of an event. */
 #ifndef BINLOG_STARTUP_SCAN_H
 #define BINLOG_STARTUP_SCAN_H
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>

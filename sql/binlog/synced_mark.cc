@@ -15,7 +15,11 @@ How far the binary log that is being written is known to be on disk. */
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -76,6 +76,7 @@ since, be it a server or a copy that was put in its place. */
 #define BINLOG_SYNCED_MARK_H
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <optional>

@@ -16,14 +16,20 @@ checkpoints. */
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -76,7 +82,7 @@ using mysql::binlog::event::STOP_EVENT;
 using mysql::binlog::event::XID_EVENT;
 using Bytes = std::vector<unsigned char>;
 
-Bytes xid_event(enum_binlog_checksum_alg checksum, uint64_t end) {
+static Bytes xid_event(enum_binlog_checksum_alg checksum, uint64_t end) {
   const size_t n_bytes = Startup_scan::event_bytes(XID_EVENT, checksum);
   Bytes event(n_bytes);
   int4store(event.data(), 1767225600);

@@ -20,6 +20,8 @@ each of these threads at a time. */
 
 #include "btr0redo.h"
 
+#include <cstring>
+
 #include "buf0buf.h"
 #include "ut0new.h"
 

@@ -38,6 +38,7 @@ synced, because there is to be a dump whenever the server dies. */
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <utility>

@@ -51,13 +51,14 @@ with File_reader (log/log0apply.cc). */
 #include "buf0run.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <errno.h>
 
 #ifndef _WIN32
 #include <sys/uio.h>

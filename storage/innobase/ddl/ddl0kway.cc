@@ -41,8 +41,17 @@ Rules:
 #ifdef __linux__
 #include <fcntl.h>
 #endif
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
-#include <numeric>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <numeric>  // IWYU pragma: keep
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "btr0load.h"
 #include "ddl0fts.h"
@@ -57,8 +66,6 @@ Rules:
 #include "row0row.h"
 #include "srv0srv.h"
 #include "ut0stage.h"
-
-extern bool srv_disable_sort_file_cache;
 
 namespace ddl::kway {
 

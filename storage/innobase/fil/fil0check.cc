@@ -38,10 +38,16 @@ which they call may look at the dictionary. */
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 

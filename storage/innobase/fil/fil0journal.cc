@@ -43,10 +43,19 @@ of any change in it is not noticed.
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -9,6 +9,9 @@ Observers of the scan for tablespace files at start-up. */
 
 #include "fil0observe.h"
 
+#include <cstddef>
+#include <vector>
+
 namespace scan_observer {
 
 /* Observers are objects of other files that are made before main() runs, in an

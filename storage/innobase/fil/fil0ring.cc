@@ -20,6 +20,10 @@ be refused because that is a directory, not because the slot is empty. */
 
 #include "fil0ring.h"
 
+#include <memory>
+#include <string>
+#include <utility>
+
 #ifdef HAVE_LIBURING
 
 #include <array>

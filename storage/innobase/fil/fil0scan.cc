@@ -35,10 +35,17 @@ So each kind of file comes out as with threads. */
 #include "fil0scan.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #ifndef _WIN32
 #include <dirent.h>

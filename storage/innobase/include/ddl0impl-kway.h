@@ -10,6 +10,12 @@ What the index build calls to have its runs merged; see ddl/ddl0kway.cc. */
 #ifndef ddl0impl_kway_h
 #define ddl0impl_kway_h
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "ddl0impl-builder.h"
 #include "ddl0impl-merge.h"
 #include "ddl0kway.h"

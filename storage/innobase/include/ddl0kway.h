@@ -20,7 +20,7 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <limits>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>

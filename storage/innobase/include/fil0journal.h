@@ -12,6 +12,7 @@ not a new map; and a start after a kill need not list the directory. */
 #ifndef fil0journal_h
 #define fil0journal_h
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -13,10 +13,11 @@ directories and read headers that are as they were. */
 
 #include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "my_inttypes.h"

@@ -19,7 +19,6 @@ innodb_tablespace_check_io. Everything here builds on fil0check.h. */
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "typelib.h"

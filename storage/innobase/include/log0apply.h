@@ -16,6 +16,7 @@ log/log0apply.cc has the design. */
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <vector>

@@ -13,6 +13,7 @@ log/log0redo.cc has the design. */
 #define log0redo_h
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 
 #include "log0apply.h"

@@ -57,12 +57,17 @@ again. */
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <sstream>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "arch0arch.h"
 #include "buf0buf.h"

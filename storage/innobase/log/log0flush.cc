@@ -52,6 +52,7 @@ Until recovery ends no checkpoint is written, as before. */
 #include "log0flush.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 #include <vector>
 

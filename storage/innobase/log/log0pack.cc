@@ -35,8 +35,10 @@ that follows. A body is not copied: it is where it was packed. */
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <new>
+#include <new>  // IWYU pragma: keep
 #include <utility>
 
 #include "fsp0fsp.h"

@@ -34,6 +34,9 @@ Memory. log0pack keeps the records until they are applied. */
 #include "log0redo.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 
 #include <fcntl.h>
 
@@ -251,10 +254,11 @@ Reading::~Reading() {
   note_redo(recv_sys->recovered_lsn - recv_sys->checkpoint_lsn,
             std::chrono::steady_clock::now() - m_begin);
 
-  if (is_on() && m_keeper.n_made() > 0) {
-    ib::info(ER_IB_MSG_383) << "Redo recovery: built " << m_keeper.n_made()
-                            << " objects of indexes, used them again "
-                            << m_keeper.n_found() << " times.";
+  if (is_on() && mtr_index::Keeper::n_made() > 0) {
+    ib::info(ER_IB_MSG_383)
+        << "Redo recovery: built " << mtr_index::Keeper::n_made()
+        << " objects of indexes, used them again "
+        << mtr_index::Keeper::n_found() << " times.";
   }
   if (m_n_asked_beside > 0) {
     ib::info(ER_IB_MSG_383)

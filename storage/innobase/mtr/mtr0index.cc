@@ -32,9 +32,9 @@ one, so there are as many as there were threads at a time. */
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
-#include <utility>
 
 #include "dict0mem.h"
 #include "mach0data.h"

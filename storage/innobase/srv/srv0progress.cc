@@ -37,15 +37,21 @@ the error log. */
 #include "srv0progress.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <condition_variable>
 #include <cstdarg>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <tuple>
 #include <utility>

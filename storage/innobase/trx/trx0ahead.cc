@@ -47,8 +47,14 @@ read; the Budget's mutex is taken last. */
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "buf0buf.h"
 #include "fil0types.h"

@@ -54,8 +54,10 @@ are rolled back. Here it gives up those of a transaction when that one is. */
 #include "trx0async.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <unordered_map>
+#include <vector>
 
 #include "sql/rpl_group_replication.h"
 

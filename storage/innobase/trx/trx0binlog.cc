@@ -9,6 +9,9 @@ What a checkpoint of the binary log has to know of InnoDB. */
 
 #include "trx0binlog.h"
 
+#include <cstdint>
+#include <optional>
+
 #include "ha_prototypes.h"
 #include "handler/ha_innodb.h"
 #include "log0buf.h"

@@ -48,6 +48,10 @@ read. */
 #include "trx0prefetch.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "btr0btr.h"

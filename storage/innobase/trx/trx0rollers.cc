@@ -32,11 +32,13 @@ can be no thread. */
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <unordered_set>
-#include <utility>
+#include <vector>
 
 #include "sql/mysqld.h"
 #include "sql/sql_class.h"

@@ -21,7 +21,8 @@ using namespace buf_run;
 
 constexpr page_no_t MOST = 64;
 
-std::vector<std::vector<page_no_t>> runs_of(std::vector<page_id_t> pages) {
+static std::vector<std::vector<page_no_t>> runs_of(
+    std::vector<page_id_t> pages) {
   std::vector<std::vector<page_no_t>> found;
   for (const auto &run : make_runs(std::move(pages), MOST)) {
     found.push_back({run.space_id, run.low, run.high});

@@ -11,6 +11,9 @@ the writer, and that no byte is read twice. */
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -18,7 +21,7 @@ the writer, and that no byte is read twice. */
 #include <queue>
 #include <random>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "storage/innobase/include/ddl0kway.h"
@@ -81,14 +84,14 @@ struct Framing {
 
 using Reader = Run_reader<Memory_files, Framing>;
 
-std::vector<byte> row_of(const std::string &text) {
+static std::vector<byte> row_of(const std::string &text) {
   std::vector<byte> row{1, static_cast<byte>(text.size() >> 8),
                         static_cast<byte>(text.size())};
   row.insert(row.end(), text.begin(), text.end());
   return row;
 }
 
-std::string text_of(const Reader &reader) {
+static std::string text_of(const Reader &reader) {
   return {reinterpret_cast<const char *>(reader.row()) + 3,
           reader.row_bytes() - 3};
 }
@@ -368,7 +371,7 @@ TEST_F(Kway, tournament_compares_less_than_a_priority_queue) {
     EXPECT_LE(m_compare.m_n, n_compares) << k;
     std::cout << k << " runs, " << merged.size()
               << " rows: comparisons of the tournament " << m_compare.m_n
-              << ", of the priority queue " << n_compares << std::endl;
+              << ", of the priority queue " << n_compares << '\n';
   }
 }
 
@@ -390,7 +393,7 @@ TEST(Kway_plan, passes) {
 
 /** Runs of a file through all passes.
 @return runs that were rewritten */
-size_t simulate(size_t n_runs, const Plan &plan) {
+static size_t simulate(size_t n_runs, const Plan &plan) {
   size_t n_rewritten = 0;
   size_t n_passes_done = 0;
   while (n_runs > plan.m_leave) {
@@ -414,7 +417,7 @@ size_t simulate(size_t n_runs, const Plan &plan) {
 }
 
 /** @return 1 MiB, 4 threads, 600 runs of 20 KiB in each of 4 files */
-Shape default_shape() {
+static Shape default_shape() {
   Shape shape{};
   shape.m_n_runs = 600;
   shape.m_n_files = 4;
@@ -487,7 +490,7 @@ TEST(Kway_plan, small_ios_cost) {
 }
 
 /** @return memory that a merge of n runs takes */
-size_t merge_bytes(size_t memory_bytes, size_t n, size_t reader_bytes) {
+static size_t merge_bytes(size_t memory_bytes, size_t n, size_t reader_bytes) {
   return n * (input_bytes(memory_bytes, n, reader_bytes) + reader_bytes);
 }
 

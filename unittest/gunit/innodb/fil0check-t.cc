@@ -9,15 +9,20 @@ shared among threads. */
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
-#include <numeric>
 #include <random>
 #include <set>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "storage/innobase/include/fil0check.h"
@@ -230,7 +235,7 @@ TEST(fil0check, work_share_without_items) {
 /** Feed a ramp with the rates of a volume and return where it settles.
 @param[in]  rate  files per second for a number of threads */
 template <typename F>
-size_t settle(Thread_ramp ramp, F rate) {
+static size_t settle(Thread_ramp ramp, F rate) {
   for (int i = 0; i < 20; ++i) {
     ramp.on_window(rate(ramp.target()));
   }
@@ -304,7 +309,8 @@ TEST(fil0check, ramp_tries_again) {
   EXPECT_EQ(64U, ramp.target());
 }
 
-std::function<void()> start_std_thread(size_t, std::function<void()> body) {
+static std::function<void()> start_std_thread(size_t,
+                                              std::function<void()> body) {
   auto thread = std::make_shared<std::thread>(std::move(body));
   return [thread]() { thread->join(); };
 }

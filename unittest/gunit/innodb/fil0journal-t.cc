@@ -8,6 +8,7 @@ Free Software Foundation. It is distributed without any warranty. */
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -18,6 +19,7 @@ Free Software Foundation. It is distributed without any warranty. */
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 

@@ -10,6 +10,7 @@ Free Software Foundation. It is distributed without any warranty. */
 #define fil0map_content_h
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>

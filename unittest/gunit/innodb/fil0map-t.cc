@@ -10,6 +10,7 @@ counts as the same directory and the same file. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <random>

@@ -10,6 +10,7 @@ in which order, and that it does as ever when nobody listens. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <utility>

@@ -10,13 +10,19 @@ walk through real directories. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <ios>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "storage/innobase/include/fil0check.h"
@@ -77,8 +83,8 @@ struct Outcome {
 };
 
 /** Read files with one ring. */
-std::vector<Outcome> read_all(const std::vector<std::string> &paths,
-                              const Header_ring::Options &options) {
+static std::vector<Outcome> read_all(const std::vector<std::string> &paths,
+                                     const Header_ring::Options &options) {
   std::vector<Outcome> outcomes(paths.size());
   std::string error;
   const auto ring = Header_ring::create(options, error);
@@ -245,7 +251,7 @@ TEST_F(fil0ring, leaves_no_descriptor_open) {
 
 /** Run a function in a process of its own. @return its exit code */
 template <typename F>
-int in_child(F &&f) {
+static int in_child(F &&f) {
   const pid_t pid = fork();
 
   if (pid == 0) {
@@ -260,7 +266,7 @@ int in_child(F &&f) {
 }
 
 /** @return whether there is no ring, for the given reason */
-bool is_refused(int err) {
+static bool is_refused(int err) {
   std::string error;
   return Header_ring::create(LIGHT, error) == nullptr &&
          error == std::strerror(err);
@@ -333,7 +339,7 @@ class Settings {
   ulong m_io;
 };
 
-bool walk_nothing(bool recursive) {
+static bool walk_nothing(bool recursive) {
   Temp_dir dir;
   return walk(dir / "", recursive, [](const auto &, size_t) {});
 }

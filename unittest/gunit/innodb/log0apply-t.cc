@@ -9,7 +9,9 @@ pages, and where a run of pages ends. */
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "storage/innobase/include/log0apply.h"
 
@@ -29,8 +31,9 @@ before, until they are to be applied.
 @param[in]  n_for_a_page   records of one page
 @param[in]  n_most_pages   pages that there are
 @return bytes of records, and new pages */
-std::pair<size_t, size_t> fill(size_t n_kept, size_t n_record,
-                               size_t n_for_a_page, size_t n_most_pages) {
+static std::pair<size_t, size_t> fill(size_t n_kept, size_t n_record,
+                                      size_t n_for_a_page,
+                                      size_t n_most_pages) {
   const Room room{MEMORY, PAGE};
   size_t n_bytes = 0;
   size_t n_records = 0;

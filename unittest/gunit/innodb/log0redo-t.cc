@@ -9,6 +9,9 @@ is the one that MySQL's parser finds. */
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <vector>
@@ -33,14 +36,14 @@ const mlog_id_t TYPES[] = {MLOG_REC_INSERT, MLOG_REC_UPDATE_IN_PLACE,
                            MLOG_REC_DELETE, MLOG_REC_CLUST_DELETE_MARK};
 
 /** Append a number whose length is its own. */
-void put_number(Bytes &bytes, uint32_t value) {
+static void put_number(Bytes &bytes, uint32_t value) {
   byte number[5];
   const auto n_bytes = mach_write_compressed(number, value);
   bytes.insert(bytes.end(), number, number + n_bytes);
 }
 
 /** Append bytes that mean nothing. */
-void put_any(Bytes &bytes, size_t n_bytes) {
+static void put_any(Bytes &bytes, size_t n_bytes) {
   bytes.insert(bytes.end(), n_bytes, 0xee);
 }
 
@@ -183,7 +186,7 @@ class Maker {
 @param[in]  ptr      its body
 @param[in]  end_ptr  end of the log
 @return its end, or nullptr */
-const byte *parse(mlog_id_t type, const byte *ptr, const byte *end_ptr) {
+static const byte *parse(mlog_id_t type, const byte *ptr, const byte *end_ptr) {
   dict_index_t *index = nullptr;
   ptr = mlog_parse_index(ptr, end_ptr, &index);
 
@@ -221,7 +224,7 @@ a look at what is not there.
 @param[in]  bytes    body, and what follows
 @param[in]  n_bytes  how many of them there are
 @return its length, or 0 */
-size_t find(mlog_id_t type, const Bytes &bytes, size_t n_bytes) {
+static size_t find(mlog_id_t type, const Bytes &bytes, size_t n_bytes) {
   const auto copy = std::make_unique<byte[]>(n_bytes);
   std::copy_n(bytes.begin(), n_bytes, copy.get());
   const auto end =

@@ -12,6 +12,7 @@ indexes, as redo has them. */
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "storage/innobase/include/os0event.h"

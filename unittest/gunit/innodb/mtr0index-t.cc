@@ -10,6 +10,7 @@ objects are built by mlog_parse_index(), from descriptions as redo has them. */
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -30,7 +31,7 @@ constexpr int VARIABLE = 0xffff;
 /** @return description of an index, in a format other than redundant
 @param[in]  lengths   lengths of its fields, the highest bit for NOT NULL
 @param[in]  n_unique  number of unique fields; all for a secondary index */
-Bytes describe(const std::vector<int> &lengths, size_t n_unique) {
+static Bytes describe(const std::vector<int> &lengths, size_t n_unique) {
   Bytes bytes{INDEX_LOG_VERSION_CURRENT, COMPACT_FLAG};
 
   put_2(bytes, lengths.size());
@@ -43,7 +44,7 @@ Bytes describe(const std::vector<int> &lengths, size_t n_unique) {
 }
 
 /** A clustered index with a key of so many bytes, and a column. */
-Bytes describe_clustered(int n_bytes) {
+static Bytes describe_clustered(int n_bytes) {
   return describe({0x8000 | n_bytes, 0x8006, 0x8007, VARIABLE}, 1);
 }
 
@@ -58,7 +59,7 @@ object what is done after a record.
 @param[in]  bytes   description
 @param[in]  n_rest  bytes of the body
 @return the object, if it is kept, and how long its description is */
-Parsed parse(Bytes bytes, size_t n_rest = 3) {
+static Parsed parse(Bytes bytes, size_t n_rest = 3) {
   Parsed parsed;
   const auto n_described = bytes.size();
 
@@ -186,7 +187,7 @@ TEST_F(mtr0index, redundant_format) {
 /** @return description with columns of other versions of the row
 @param[in]  flags    format
 @param[in]  version  in which the last column was added */
-Bytes describe_versions(byte flags, byte version) {
+static Bytes describe_versions(byte flags, byte version) {
   Bytes bytes{INDEX_LOG_VERSION_CURRENT, flags};
 
   put_2(bytes, 5);

@@ -8,7 +8,12 @@ Free Software Foundation. It is distributed without any warranty. */
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ratio>
+#include <string>
 #include <thread>
 
 #include "storage/innobase/include/srv0progress.h"
@@ -23,7 +28,7 @@ constexpr uint64_t MIB = 1024 * 1024;
 
 /** @param[in]  phase  phase
 @return its time so far, in microseconds */
-ulonglong usec(Phase phase) {
+static ulonglong usec(Phase phase) {
   return g_status.phase_usec[static_cast<size_t>(phase)];
 }
 

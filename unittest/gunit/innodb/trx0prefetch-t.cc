@@ -10,6 +10,7 @@ for how much. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "storage/innobase/include/trx0prefetch.h"
