@@ -9,20 +9,11 @@
 set -euo pipefail
 
 if [ -z "${ENTRYPOINT_ROOT_TEST:-}" ]; then exec env ENTRYPOINT_ROOT_TEST=1 unshare --mount -- "$0" "$@"; fi
-work=$2
-log=$work/entrypoint.log
-die() {
-  echo "entry point as root: FAILED: $*" >&2
-  [ ! -f "$log" ] || tail -n 20 "$log" >&2
-  exit 1
-}
-say() { echo "entry point as root: $*"; }
+what='entry point as root' work=$2
+# shellcheck source=extra/entrypoint_common.sh
+. "$(dirname "$0")/entrypoint_common.sh"
 [ "$(id -u)" = 0 ] || die "it needs root"
-[ -z "$(ls -A "$work")" ] || die "$work is not empty"
 chmod 711 "$work"
-server=
-clean_up() { [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true; }
-trap clean_up EXIT
 user=nobody
 programs=$(dirname "$(command -v mysqld)")
 mkdir "$work/Docker" "$work/build" "$work/init"
@@ -37,28 +28,6 @@ options=(--no-defaults --socket="$work/run/mysqld.sock" --skip-networking --inno
 fresh() {
   rm -rf "$work/data" "$work/run"
   mkdir -m 755 "$work/data" "$work/run"
-}
-start() {
-  (exec "${environment[@]}" "$@" "$docker/entrypoint.sh" mysqld "${options[@]}") >"$log" 2>&1 &
-  server=$!
-  local end=$((SECONDS + 600))
-  until "${environment[@]}" "$docker/healthcheck.sh" >/dev/null; do
-    kill -0 "$server" 2>/dev/null || die "the entry point ended"
-    [ "$SECONDS" -lt "$end" ] || die "the server does not answer"
-    sleep 0.1
-  done
-}
-stop() {
-  kill "$server"
-  wait "$server" || die "the server ended with $?"
-  server=
-}
-# refuses TEXT VARIABLE=VALUE...
-refuses() {
-  local text=$1
-  shift
-  if "${environment[@]}" "$@" "$docker/entrypoint.sh" mysqld "${options[@]}" >"$log" 2>&1; then die "no failure: $text"; fi
-  grep -q -- "$text" "$log" || die "not said: $text"
 }
 owner() { stat -c %U "$1"; }
 sql() { MYSQL_PWD=x mysql --no-defaults --socket="$work/run/mysqld.sock" --user=root --batch --skip-column-names --execute "$1"; }

@@ -10,18 +10,9 @@
 set -euo pipefail
 
 if [ "$(id -u)" -eq 0 ]; then exec unshare --user --map-user=1000 --map-group=1000 -- "$0" "$@"; fi
-docker=$(realpath "$1") work=$2
-log=$work/entrypoint.log
-die() {
-  echo "entry point test: FAILED: $*" >&2
-  [ ! -f "$log" ] || tail -n 20 "$log" >&2
-  exit 1
-}
-say() { echo "entry point test: $*"; }
-[ -z "$(ls -A "$work")" ] || die "$work is not empty"
-server=
-clean_up() { [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true; }
-trap clean_up EXIT
+docker=$(realpath "$1") work=$2 what='entry point test'
+# shellcheck source=extra/entrypoint_common.sh
+. "$(dirname "$0")/entrypoint_common.sh"
 mkdir "$work/init" "$work/start" "$work/run"
 socket=$work/run/mysqld.sock
 # MYSQL_UNIX_PORT stands for /etc/mysql/my.cnf, from which the clients in the image know the socket.
@@ -33,34 +24,6 @@ options=(--no-defaults --socket="$socket" --skip-networking --secure-file-priv=N
 fresh() {
   rm -rf "$work/data" "$work"/run/* "$work/run/.socket"
   mkdir -m 700 "$work/data"
-}
-entry_point() { "${environment[@]}" "$@" "$docker/entrypoint.sh" mysqld "${options[@]}"; }
-health() { "${environment[@]}" "$docker/healthcheck.sh"; }
-# refuses TEXT VARIABLE=VALUE...: the entry point must fail and say TEXT.
-refuses() {
-  local text=$1
-  shift
-  if entry_point $no_zones "$@" >"$log" 2>&1; then die "no failure: $text"; fi
-  grep -q -- "$text" "$log" || die "not said: $text"
-}
-# As long as the entry point lives; the limit ends a hang.
-wait_until_healthy() {
-  local end=$((SECONDS + 600))
-  until health >/dev/null; do
-    kill -0 "$server" 2>/dev/null || die "the entry point ended"
-    [ "$SECONDS" -lt "$end" ] || die "the server does not answer"
-    sleep 0.1
-  done
-}
-start() {
-  (exec "${environment[@]}" "$@" "$docker/entrypoint.sh" mysqld "${options[@]}") >"$log" 2>&1 &
-  server=$!
-  wait_until_healthy
-}
-stop() {
-  kill "$server"
-  wait "$server" || die "the server ended with $?"
-  server=
 }
 sql() { MYSQL_PWD=$2 mysql --no-defaults --socket="$socket" --user="$1" --batch --skip-column-names --execute "$3"; }
 
