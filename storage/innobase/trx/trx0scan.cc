@@ -64,6 +64,7 @@ ends at the next page, and rolls nothing back. */
 #include <utility>
 #include <vector>
 
+#include "sql/backup_lock_reason.h"
 #include "sql/dd/cache/dictionary_client.h"
 #include "sql/dd/dd.h"
 #include "sql/sql_backup_lock.h"
@@ -91,6 +92,11 @@ using std::chrono::steady_clock;
 
 /** Names of the values of innodb_recovery_undo_scan. */
 const char *s_when_names[] = {"START", "BACKGROUND", nullptr};
+
+/** What statements that wait in vain are told. */
+constexpr const char *REASON =
+    "InnoDB: The undo logs of transactions that were open at a crash are still"
+    " being read, to find their tables.";
 
 /** Seconds of one try to get a metadata lock. */
 constexpr ulong TRY_SEC = 1;
@@ -294,6 +300,7 @@ void Scan::take_lock(THD *thd) {
   m_changed.notify_all();
 
   if (m_has_lock) {
+    backup_lock_reason = REASON;
     ib::info(ER_IB_MSG_1186)
         << "The undo logs of " << g_status.transactions
         << " recovered transactions are read in the background. DDL waits.";
@@ -399,6 +406,7 @@ void Scan::end(THD *thd) {
 
   if (m_has_lock) {
     m_has_lock = false;
+    backup_lock_reason = nullptr;
     release_backup_lock(thd);
   }
 
@@ -438,8 +446,7 @@ dberr_t Scan::wait(const trx_t *trx, const dict_table_t *table) {
         steady_clock::now() - start >=
             std::chrono::seconds(thd->variables.lock_wait_timeout)) {
       push_warning(thd, Sql_condition::SL_WARNING, ER_LOCK_WAIT_TIMEOUT,
-                   "InnoDB: The undo logs of transactions that were open at a"
-                   " crash are still being read, to find their tables.");
+                   REASON);
       return DB_LOCK_WAIT_TIMEOUT;
     }
   }
