@@ -6,10 +6,13 @@ if(REDSTART_PRISTINE)
   set(MYSQL_SERVER_SUFFIX "-pristine")
   set(COMPILATION_COMMENT_SERVER "MySQL as released, built to compare with - GPL")
 else()
-  # SELECT @@version: 9.7.4-redstart, with upstream's own suffixes (-debug, -asan) after it.
-  set(MYSQL_SERVER_SUFFIX "-redstart")
+  # SELECT @@version: 9.7.4-redstart, of a release 9.7.4-redstart1, with upstream's own suffixes (-debug, -asan) after it.
+  set(MYSQL_SERVER_SUFFIX "-redstart${REDSTART_RELEASE}")
   # SELECT @@version_comment.
   set(COMPILATION_COMMENT_SERVER "Redstart, a fork of MySQL - GPL")
+  if(REDSTART_COMMIT)
+    include(${CMAKE_CURRENT_LIST_DIR}/version_comment.cmake)
+  endif()
 endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/build_speed.cmake)

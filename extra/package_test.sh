@@ -155,10 +155,11 @@ check_rotation() {
 
 # The same packages with the next revision, in /next.
 next_version() {
-  local deb tree=$root/next/tree
+  local deb version tree=$root/next/tree
+  version=$(dpkg-deb --field "$root${ours[0]}" Version)
   for deb in "${ours[@]}"; do
     dpkg-deb --raw-extract "$root$deb" "$tree"
-    sed -i 's/+redstart1-1/+redstart2-1/g' "$tree/DEBIAN/control"
+    sed -i "s/$version/${version%-1}-2/g" "$tree/DEBIAN/control"
     dpkg-deb -Znone --root-owner-group --build "$tree" "$root/next/$(basename "$deb")" >/dev/null
     rm -rf "$tree"
   done

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from redstart_cli import compdb, ninja
+from redstart_cli import compdb, ninja, revision
 from redstart_cli.console import Meter, RedstartError, duration, say
 from redstart_cli.disk import PRESET_BYTES, Need, check_space
-from redstart_cli.layout import PRESETS, Layout
+from redstart_cli.layout import PACKAGE, PRESETS, Layout
 from redstart_cli.locks import exclusive
 from redstart_cli.process import Tail, run_logged, tied
 from redstart_cli.source import ensure_source, space_needed
@@ -84,6 +84,8 @@ def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> 
         *(word for path in _option_files(layout, preset) for word in ("-C", str(path))),
         *PRESET_OPTIONS[preset],
         *(["-DREDSTART_PRISTINE=ON"] if is_pristine else []),
+        # Of what is shipped only: each new commit costs a run of cmake and a new mysqld.
+        *(revision.options(layout.repo) if tree == PACKAGE else []),
     ]
 
 

@@ -148,13 +148,12 @@ def build(
 
 @cli.command()
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), required=False)
-@click.option("--revision", type=click.IntRange(min=1), default=1, show_default=True, help="Of the packages.")
 @_upstream_options
-def package(folder: Path | None, revision: int, version: str | None, checkout: Path | None) -> None:
-    """Make Debian packages of the release build (default: build/packages)."""
+def package(folder: Path | None, version: str | None, checkout: Path | None) -> None:
+    """Make Debian packages of the preset package (default: build/packages)."""
     layout = this_layout()
     with exclusive(layout.build / "package.lock", "the packages of this clone"):
-        made = packages.package(layout, (folder or layout.build / "packages").absolute(), version, checkout, revision)
+        made = packages.package(layout, (folder or layout.build / "packages").absolute(), version, checkout)
     packages.describe(made)
 
 

@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import re
 import shutil
-import subprocess
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.utils import format_datetime
 from pathlib import Path
 
+from redstart_cli import revision
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, say
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import PACKAGE, Layout
-from redstart_cli.process import Tail, run_logged, tied
+from redstart_cli.process import Tail, run_logged
 
 # The staged tree, the packages' trees and the packages; most of it is for the debugger.
 PACKAGE_BYTES = 5_000_000_000
@@ -101,32 +102,34 @@ PACKAGES = ("redstart-server-core", "redstart-client-core", "redstart-server")
 DEFAULT_MAINTAINER = "Redstart authors <redstart@users.noreply.invalid>"
 
 
-def package_version(upstream: str, revision: int) -> str:
-    """9.7.4+redstart1-1: newer than Debian's 9.7.4-N, older than 9.7.5."""
-    return f"{upstream}+redstart{revision}-1"
+def package_version(upstream: str, number: int, snapshot: datetime.datetime | None = None) -> str:
+    """9.7.4+redstart1-1: newer than Debian's 9.7.4-N, older than 9.7.5. A snapshot, 9.7.4+redstart1~20261231.120000-1,
+    is older than the release that is to come."""
+    time = f"{snapshot:~%Y%m%d.%H%M%S}" if snapshot else ""
+    return f"{upstream}+redstart{number}{time}-1"
+
+
+def this_version(repo: Path, upstream: str, when: datetime.datetime) -> str:
+    """That of the tag at this commit, which CHANGELOG.md must know; else a snapshot before the next release."""
+    found = releases((repo / "CHANGELOG.md").read_text(encoding="utf-8"))
+    tagged = revision.release(repo)
+    if tagged:
+        name = f"{tagged[0]}-redstart{tagged[1]}"
+        if tagged[0] != upstream:
+            raise RedstartError(f"this is release {name}, and MySQL {upstream} is packaged")
+        version = package_version(*tagged)
+        if not found or found[0].version != version:
+            raise RedstartError(f"this is release {name}, and CHANGELOG.md does not begin with it")
+        return version
+    mine = re.compile(re.escape(upstream) + r"\+redstart(\d+)-1")
+    numbers = [int(match[1]) for match in (mine.fullmatch(release.version) for release in found) if match]
+    return package_version(upstream, max(numbers, default=0) + 1, when)
 
 
 def maintainer() -> str:
     """DEBFULLNAME and DEBEMAIL, as Debian's tools use them."""
     name, address = os.environ.get("DEBFULLNAME"), os.environ.get("DEBEMAIL")
     return f"{name} <{address}>" if name and address else DEFAULT_MAINTAINER
-
-
-def source_date(repo: Path) -> datetime.datetime:
-    """The time that packages bear: SOURCE_DATE_EPOCH, else the commit's; now if the clone's history is not there."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    if not epoch:
-        command = ["git", "-C", str(repo), "log", "-1", "--format=%ct"]
-        try:
-            epoch = subprocess.run(tied(command), capture_output=True, text=True).stdout.strip()
-        except OSError:
-            epoch = ""
-    if not epoch:
-        return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    try:
-        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC)
-    except (ValueError, OverflowError) as problem:
-        raise RedstartError(f"SOURCE_DATE_EPOCH must be seconds since 1970, not {epoch!r}") from problem
 
 
 @dataclass
@@ -168,7 +171,7 @@ def changelog(text: str, version: str, who: str, when: datetime.datetime) -> str
     if found and not found[0].version:
         found[0].version = version
     if not found or found[0].version != version:
-        found.insert(0, Release(version, None, ["The same sources, in new packages."]))
+        found.insert(0, Release(version, None, ["Not released; what is new is not listed."]))
     # The packages are as old as their source, also those of a release.
     found[0].when = when
     return "\n".join(_entry(release, who) for release in found)
@@ -183,6 +186,22 @@ def _entry(release: Release, who: str) -> str:
         f"{''.join(lines)}\n"
         f" -- {who}  {format_datetime(release.when)}\n"
     )
+
+
+def release_notes(text: str, version: str, upstream: str, commit: str, packages: Sequence[Path]) -> str:
+    """What goes beside the packages of this version: what they are of, what is new, and their checksums."""
+    found = releases(text)
+    changes = found[0].changes if found and found[0].version in ("", version) else []
+    origin = f"MySQL {upstream}, commit {commit}" if commit else f"MySQL {upstream}"
+    lines = [
+        f"# Redstart {version}",
+        "",
+        f"Of {origin}. Install: `apt install ./redstart-*.deb`; back: `apt install mysql-server`.",
+        *(["", "## Changes", "", *(f"- {change}" for change in changes)] if changes else []),
+        *("", "## SHA-256", ""),
+        *(f"    {hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in packages),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _install(source: Path, target: Path, mode: int) -> None:
@@ -264,23 +283,28 @@ def targets() -> list[str]:
     return list(dict.fromkeys([*SERVER_TARGETS, *PROGRAMS, *plugins]))
 
 
-def package(layout: Layout, target: Path, version: str | None, checkout: Path | None, revision: int) -> list[Path]:
+def package(layout: Layout, target: Path, version: str | None, checkout: Path | None) -> list[Path]:
     """Build the packages and put them into `target`; returns their paths."""
     work = work_folder(layout)
     check_space([Need(work, PACKAGE_BYTES, "packages")])
     if target.exists() and not target.is_dir():
         raise RedstartError(f"{target} is not a directory")
-    when = source_date(layout.repo)
+    when = revision.source_date(layout.repo)
     # For the compiler, cmake and dpkg.
     os.environ["SOURCE_DATE_EPOCH"] = str(int(when.timestamp()))
     upstream = build(layout, PACKAGE, targets(), version, checkout)
+    own = this_version(layout.repo, upstream, when)
     tree = work / "tree"
     if tree.exists():
         shutil.rmtree(tree)
     stage(layout, tree / "stage")
-    write_debian(layout, tree / "debian", package_version(upstream, revision), upstream, maintainer(), when)
+    write_debian(layout, tree / "debian", own, upstream, maintainer(), when)
     _build_packages(tree, work / "package.log")
-    return _hand_over(work, target)
+    made = _hand_over(work, target)
+    text = (layout.repo / "CHANGELOG.md").read_text(encoding="utf-8")
+    notes = release_notes(text, own, upstream, revision.commit(layout.repo), made)
+    (target / "release-notes.md").write_text(notes, encoding="utf-8")
+    return made
 
 
 def _build_packages(tree: Path, log: Path) -> None:

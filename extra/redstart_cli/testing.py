@@ -298,7 +298,7 @@ class Tester:
         level = Level("packages")
         folder, root = work_folder(self._layout) / "tested", work_folder(self._layout) / "root"
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
-            made = package(self._layout, folder, self._version, self._checkout, 1)
+            made = package(self._layout, folder, self._version, self._checkout)
             level.add(self._program("lintian", ["lintian", "--fail-on", "error,warning", *made]))
             mirror = machine_mirror()
             try:
@@ -329,7 +329,7 @@ class Tester:
                 if len(self._arguments) > 1 or not made:
                     raise RedstartError("the comparison with stock takes one folder with packages, or nothing")
             else:
-                made = package(self._layout, work / "tested", self._version, self._checkout, 1)
+                made = package(self._layout, work / "tested", self._version, self._checkout)
             return parity.run(self._layout.repo, made, self._stock_root(), work / "parity")
 
     # dockerfile
@@ -346,7 +346,7 @@ class Tester:
             arguments: list[str | Path] = [repo / "Docker/Dockerfile", repo, work, machine_mirror()]
             if not self._arguments:
                 folder = work_folder(self._layout) / "tested"
-                package(self._layout, folder, self._version, self._checkout, 1)
+                package(self._layout, folder, self._version, self._checkout)
                 arguments += ["--packages", folder]
             try:
                 if work.exists():

@@ -132,6 +132,16 @@ def test_the_packages_options_take_precedence(layout: Layout, calls: Path) -> No
     assert "package.cmake" not in calls.read_text()
 
 
+def test_only_what_is_shipped_is_told_the_commit(layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (layout.repo / "cmake/package.cmake").write_text("")
+    monkeypatch.setenv("REDSTART_COMMIT", "0123456789ab")
+    for preset in ("release", "package"):
+        builds.build(layout, preset, targets=())
+    release, package = calls.read_text().splitlines()
+    assert "REDSTART" not in release
+    assert package.endswith(" -DREDSTART_COMMIT=0123456789ab -DREDSTART_RELEASE=")
+
+
 def test_mysql_as_released_has_a_tree_of_its_own(layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> Upstream:
         raise AssertionError("the edits are not for this tree")

@@ -15,7 +15,10 @@ REPO = Path(__file__).resolve().parents[3]
 def test_our_dockerfile() -> None:
     build, image = dockerfile.parse((REPO / "Docker/Dockerfile").read_text())
     assert build.base == image.base and build.name == "build"
-    assert [rest for name, rest in build.steps if name == "RUN"] == ["apt-get update && ./redstart package /packages"]
+    (command,) = [rest for name, rest in build.steps if name == "RUN"]
+    told = 'REDSTART_COMMIT="$REVISION" REDSTART_RELEASE="$RELEASE"'
+    assert command == f"apt-get update && {told} ./redstart package /packages"
+    assert {("ARG", name) for name in ("REVISION", "RELEASE", "SOURCE_DATE_EPOCH")} <= set(build.steps)
     names = [name for name, _ in image.steps]
     assert names.index("USER") > max(i for i, name in enumerate(names) if name == "RUN")
     assert "HEALTHCHECK" in names and "ENTRYPOINT" in names

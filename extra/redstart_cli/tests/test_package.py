@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from redstart_cli import package, testing
+from redstart_cli import package, revision, testing
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout
 from redstart_cli.tests.conftest import write_program
@@ -54,8 +55,11 @@ def test_stage_takes_what_the_build_has(tmp_path: Path) -> None:
 
 
 def test_version_lies_between_stock_and_the_next_release() -> None:
-    version = package.package_version("9.7.4", 1)
-    for lower, higher in (("9.7.4-99", version), (version, package.package_version("9.7.4", 2)), (version, "9.7.5-1")):
+    version, snapshot = package.package_version("9.7.4", 1), package.package_version("9.7.4", 1, WHEN)
+    assert (version, snapshot) == ("9.7.4+redstart1-1", "9.7.4+redstart1~20260102.030405-1")
+    later = package.package_version("9.7.4", 1, WHEN.replace(hour=20))
+    order = ("9.7.4-99", snapshot, later, version, package.package_version("9.7.4", 2, WHEN), "9.7.5-1")
+    for lower, higher in itertools.pairwise(order):
         assert subprocess.run(["dpkg", "--compare-versions", lower, "lt", higher]).returncode == 0
 
 
@@ -83,6 +87,43 @@ Text that is no change.
 """
 
 
+def write_changes(repo: Path, text: str, monkeypatch: pytest.MonkeyPatch, tag: tuple[str, int] | None = None) -> None:
+    (repo / "CHANGELOG.md").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(revision, "release", lambda _: tag)
+
+
+def test_without_a_tag_a_snapshot_is_packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_changes(tmp_path, CHANGES, monkeypatch)
+    assert package.this_version(tmp_path, "9.7.4", WHEN) == "9.7.4+redstart3~20260102.030405-1"
+    assert package.this_version(tmp_path, "9.7.5", WHEN) == "9.7.5+redstart1~20260102.030405-1"
+
+
+def test_a_tag_is_a_release_that_the_changelog_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = CHANGES[CHANGES.index("## 9.7.4-redstart2") :]
+    write_changes(tmp_path, released, monkeypatch, ("9.7.4", 2))
+    assert package.this_version(tmp_path, "9.7.4", WHEN) == "9.7.4+redstart2-1"
+    with pytest.raises(RedstartError, match=r"this is release 9\.7\.4-redstart2, and MySQL 9\.7\.5 is packaged"):
+        package.this_version(tmp_path, "9.7.5", WHEN)
+    for text, tag in ((CHANGES, ("9.7.4", 2)), (released, ("9.7.4", 3)), ("# Changes\n", ("9.7.4", 1))):
+        write_changes(tmp_path, text, monkeypatch, tag)
+        with pytest.raises(RedstartError, match=r"CHANGELOG\.md does not begin with it"):
+            package.this_version(tmp_path, "9.7.4", WHEN)
+
+
+def test_release_notes(tmp_path: Path) -> None:
+    deb = tmp_path / "a_1_all.deb"
+    deb.write_bytes(b"abc")
+    checksum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    text = package.release_notes(CHANGES, "9.7.5+redstart1~1-1", "9.7.5", "0123456789ab", [deb])
+    assert text.startswith("# Redstart 9.7.5+redstart1~1-1\n\nOf MySQL 9.7.5, commit 0123456789ab. ")
+    first = "A start is faster: innodb_a, ON (page), with a line that goes on and on until it has to be broken."
+    assert f"\n## Changes\n\n- {first}\n- Another.\n\n## SHA-256\n\n    {checksum}  a_1_all.deb\n" in text
+    assert "Second" not in text
+    released = CHANGES[CHANGES.index("## 9.7.4-redstart2") :]
+    assert "\n- Second.\n\n" in package.release_notes(released, "9.7.4+redstart2-1", "9.7.4", "", [deb])
+    assert "Changes" not in package.release_notes(released, "9.7.4+redstart3~1-1", "9.7.4", "", [deb])
+
+
 def test_changelog() -> None:
     text = package.changelog(CHANGES, "9.7.5+redstart1-1", "A B <a@b.c>", WHEN)
     assert text.splitlines()[:7] == [
@@ -100,14 +141,14 @@ def test_changelog() -> None:
     assert text.endswith("\n\n  * First.\n\n -- A B <a@b.c>  Sun, 30 Nov 2025 00:00:00 +0000\n")
 
 
-def test_changelog_of_a_release_and_of_new_packages_of_it() -> None:
+def test_changelog_of_a_release_and_of_what_comes_after_it() -> None:
     released = "# Changes\n\n" + CHANGES[CHANGES.index("## 9.7.4-redstart2") :]
     text = package.changelog(released, "9.7.4+redstart2-1", "A B <a@b.c>", WHEN)
     assert text.startswith("redstart (9.7.4+redstart2-1) unstable; urgency=medium\n\n  * Second.\n\n -- ")
     assert text.splitlines()[4] == " -- A B <a@b.c>  Fri, 02 Jan 2026 03:04:05 +0000"
-    again = package.changelog(released, "9.7.4+redstart3-1", "A B <a@b.c>", WHEN)
-    assert again.startswith("redstart (9.7.4+redstart3-1) ")
-    assert "  * The same sources, in new packages.\n" in again
+    again = package.changelog(released, "9.7.4+redstart3~1-1", "A B <a@b.c>", WHEN)
+    assert again.startswith("redstart (9.7.4+redstart3~1-1) ")
+    assert "  * Not released; what is new is not listed.\n" in again
     assert "\n\n -- A B <a@b.c>  Wed, 31 Dec 2025 00:00:00 +0000\n\nredstart (9.7.4+redstart1-1)" in again
 
 
@@ -134,22 +175,6 @@ def test_dpkg_reads_our_changelog(tmp_path: Path) -> None:
     points = [line for line in source.splitlines() if line.startswith("- ")]
     assert read[1].stdout.count("\n  * ") == len(points) > 10
     assert not any(len(line) > 80 for line in read[1].stdout.splitlines())
-
-
-def test_time_of_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    assert before <= package.source_date(tmp_path) <= datetime.datetime.now(datetime.UTC)
-    names = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    for command in (["init", "--quiet"], ["commit", "--quiet", "--allow-empty", "--message", "A"]):
-        environment = {"PATH": os.environ["PATH"], "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z", **names}
-        subprocess.run(["git", "-C", str(tmp_path), *command], check=True, env=environment)
-    assert package.source_date(tmp_path) == WHEN
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
-    assert package.source_date(tmp_path).timestamp() == 1
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
-    with pytest.raises(RedstartError, match="'yesterday'"):
-        package.source_date(tmp_path)
 
 
 @pytest.mark.parametrize(
