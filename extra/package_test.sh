@@ -3,12 +3,13 @@
 # The packages in Debian roots, as root: on a machine without a database, over a stock installation with
 # data, and back.
 #
-#   extra/package_test.sh PACKAGES ROOT MIRROR [oracle]
+#   extra/package_test.sh PACKAGES ROOT MIRROR [oracle|installation]
 #
-# With the last word only the part about the layout of MySQL's own packages (Oracle's apt repository) is run.
+# With `oracle` only the part about the layout of MySQL's own packages (Oracle's apt repository) is run; with
+# `installation` only that on Debian 12 without MySQL, of packages around the developers' build, which has no X plugin.
 #
-# PACKAGES holds the .deb files, ROOT is a new minbase root of sid (debootstrap), MIRROR the archive. A root
-# of Debian 12 is made beside ROOT. No systemd runs in a root: extra/fake_systemctl.sh starts and stops the
+# PACKAGES holds the .deb files, MIRROR is the archive. ROOT is made, a minbase root of sid (debootstrap), and a root
+# of Debian 12 beside it. No systemd runs in a root: extra/fake_systemctl.sh starts and stops the
 # server as its unit says, when the scripts of the packages ask for it. The packages are made on Debian 12,
 # stock MySQL exists in sid only: the root of sid has both releases, and apt takes from Debian 12 what the
 # packages need.
@@ -112,10 +113,12 @@ fresh() {
   expect_running "the installation"
   expect_server redstart
   expect_value 'CURRENT_USER()' root@localhost
-  expect_plugin mysqlx ACTIVE
-  expect_value '@@mysqlx_port, @@mysqlx_socket' '33060	/var/run/mysqld/mysqlx.sock'
-  expect_value '@@bind_address, @@mysqlx_bind_address' '127.0.0.1	127.0.0.1'
-  [ -n "$(ss -Hltn 'sport = :33060')" ] || die "nobody listens for the X protocol"
+  expect_value '@@bind_address' 127.0.0.1
+  if [ "$only" != installation ]; then
+    expect_plugin mysqlx ACTIVE
+    expect_value '@@mysqlx_port, @@mysqlx_socket, @@mysqlx_bind_address' '33060	/var/run/mysqld/mysqlx.sock	127.0.0.1'
+    [ -n "$(ss -Hltn 'sport = :33060')" ] || die "nobody listens for the X protocol"
+  fi
   if as_mysql mysql --no-defaults --user=root --socket=/run/mysqld/mysqld.sock --execute 'SELECT 1' >/dev/null 2>&1; then
     die "another user than root logs in as root"
   fi
@@ -347,12 +350,15 @@ oracle_layout() {
   rm -rf "$root"/var/lib/mysql "$root"/var/lib/mysql-*
 }
 
-log=$sid.debootstrap.log
-say "making a root of Debian 12"
-debootstrap --variant=minbase bookworm "$bookworm" "$mirror" >"$log" 2>&1 || { tail -n 5 "$log" >&2; die "debootstrap"; }
-rm -f "$log"
+# new_root RELEASE FOLDER
+new_root() {
+  say "making a root of $1"
+  debootstrap --variant=minbase "$1" "$2" "$mirror" >"$2.log" 2>&1 || { tail -n 5 "$2.log" >&2; die "debootstrap"; }
+  rm -f "$2.log"
+}
+new_root bookworm "$bookworm"
 use "$bookworm" bookworm
-oracle_layout
+[ "$only" = installation ] || oracle_layout
 [ "$only" != oracle ] || { say "passed"; exit; }
 fresh "Debian 12"
 check_unit "Debian 12"
@@ -390,7 +396,9 @@ expect_data "the upgrade"
 purge_ours
 [ -e "$root/var/lib/mysql/mysql.ibd" ] || die "purging removed the data"
 leave "$bookworm"
+[ "$only" != installation ] || { say "passed"; exit; }
 
+new_root sid "$sid"
 use "$sid" sid bookworm
 fresh sid
 check_unit sid

@@ -50,10 +50,12 @@ def parts(seed: int) -> list[Part]:
     torn = ("--images", str(TORN_IMAGES), "--every-byte", "1", "--seconds", str(TORN_SEC))
     # Each in a file of its own, whose device changes in some states.
     file_system = ("ext4", "xfs", "btrfs", "overlay")[seed % 4]
+    # What the first part makes.
+    made = ("--", "build/packaging/tested")
     return [
         Part("packages", ("packages",)),
-        Part("stock", ("stock",)),
-        Part("dockerfile", ("dockerfile",)),
+        Part("stock", ("stock", *made)),
+        Part("dockerfile", ("dockerfile", *made)),
         Part("swap", ("swap",)),
         Part("replication", ("replication",)),
         Part("drivers", ("drivers",)),

@@ -212,24 +212,30 @@ def _install(source: Path, target: Path, mode: int) -> None:
     target.chmod(mode)
 
 
-def stage(layout: Layout, root: Path) -> None:
+def stage(
+    layout: Layout,
+    root: Path,
+    preset: str = PACKAGE,
+    plugins: Sequence[str] = PLUGINS,
+    client_plugins: Sequence[str] = CLIENT_PLUGINS,
+) -> None:
     """Lay out the built files below `root` as they will be installed."""
-    tree, source = layout.preset(PACKAGE), layout.source
+    tree, source = layout.preset(preset), layout.source
     for program in SERVER_PROGRAMS:
-        _install(layout.binary(PACKAGE, program), root / "usr/sbin" / program, 0o755)
+        _install(layout.binary(preset, program), root / "usr/sbin" / program, 0o755)
     for program in PROGRAMS:
-        _install(layout.binary(PACKAGE, program), root / "usr/bin" / program, 0o755)
+        _install(layout.binary(preset, program), root / "usr/bin" / program, 0o755)
     for script in SCRIPTS:
         _install(tree / "scripts" / script, root / "usr/bin" / script, 0o755)
-    for plugin in PLUGINS:
+    for plugin in plugins:
         name = f"{plugin}.so"
         _install(tree / "plugin_output_directory" / name, root / "usr/lib/mysql/plugin" / name, 0o644)
     # Apart, since the folder of plugins is the server package's.
-    for plugin in CLIENT_PLUGINS:
+    for plugin in client_plugins:
         _install(tree / "plugin_output_directory" / f"{plugin}.so", root / "client" / f"{plugin}.so", 0o644)
     share = root / "usr/share/mysql"
     # Where the tree has them follows from INSTALL_MYSQLSHAREDIR.
-    languages = tree / "share/mysql"
+    languages = tree / "share/mysql" if preset == PACKAGE else tree / "share"
     for messages in sorted(languages.glob("*/errmsg.sys")):
         _install(messages, share / messages.parent.name / "errmsg.sys", 0o644)
     if not (share / "english/errmsg.sys").is_file():
@@ -237,8 +243,8 @@ def stage(layout: Layout, root: Path) -> None:
     for charset in sorted((source / "share/charsets").iterdir()):
         if charset.suffix == ".xml" or charset.name == "README":
             _install(charset, share / "charsets" / charset.name, 0o644)
-    for text in ("share/mysql/dictionary.txt", "support-files/mysql-log-rotate"):
-        _install(tree / text, share / Path(text).name, 0o644)
+    for file in (languages / "dictionary.txt", tree / "support-files/mysql-log-rotate"):
+        _install(file, share / file.name, 0o644)
     # Apart, since what is in /usr/share/mysql is the core package's.
     for text in SERVICE_TEXTS:
         _install(tree / text, root / "server" / Path(text).name, 0o644)
@@ -277,10 +283,10 @@ def work_folder(layout: Layout) -> Path:
     return layout.build / "packaging"
 
 
-def targets() -> list[str]:
+def targets(plugins: Sequence[str] = (*PLUGINS, *CLIENT_PLUGINS)) -> list[str]:
     """Everything that `stage` takes from the build."""
-    plugins = (f"plugin_output_directory/{name}.so" for name in (*PLUGINS, *CLIENT_PLUGINS))
-    return list(dict.fromkeys([*SERVER_TARGETS, *PROGRAMS, *plugins]))
+    files = (f"plugin_output_directory/{name}.so" for name in plugins)
+    return list(dict.fromkeys([*SERVER_TARGETS, *PROGRAMS, *files]))
 
 
 def package(layout: Layout, target: Path, version: str | None, checkout: Path | None) -> list[Path]:
@@ -289,41 +295,48 @@ def package(layout: Layout, target: Path, version: str | None, checkout: Path | 
     check_space([Need(work, PACKAGE_BYTES, "packages")])
     if target.exists() and not target.is_dir():
         raise RedstartError(f"{target} is not a directory")
+    tree = work / "tree"
+    remove_old(tree, target)
     when = revision.source_date(layout.repo)
     # For the compiler, cmake and dpkg.
     os.environ["SOURCE_DATE_EPOCH"] = str(int(when.timestamp()))
     upstream = build(layout, PACKAGE, targets(), version, checkout)
     own = this_version(layout.repo, upstream, when)
-    tree = work / "tree"
-    if tree.exists():
-        shutil.rmtree(tree)
     stage(layout, tree / "stage")
     write_debian(layout, tree / "debian", own, upstream, maintainer(), when)
-    _build_packages(tree, work / "package.log")
-    made = _hand_over(work, target)
+    build_packages(tree, work / "package.log")
+    made = hand_over(work, target)
     text = (layout.repo / "CHANGELOG.md").read_text(encoding="utf-8")
     notes = release_notes(text, own, upstream, revision.commit(layout.repo), made)
     (target / "release-notes.md").write_text(notes, encoding="utf-8")
     return made
 
 
-def _build_packages(tree: Path, log: Path) -> None:
+def remove_old(tree: Path, target: Path) -> None:
+    """So that nobody takes the packages of another time for new ones."""
+    if tree.exists():
+        shutil.rmtree(tree)
+    for old in target.glob("redstart-*.deb"):
+        old.unlink()
+
+
+def build_packages(tree: Path, log: Path, environment: dict[str, str] | None = None) -> None:
+    """The packages of a tree with `debian` and `stage`, beside it."""
     log.write_text("", encoding="utf-8")
     say(f"making the packages (log: {log})")
     tail = Tail(30)
     command: Sequence[str] = ["dpkg-buildpackage", "--build=binary", "--no-sign", "--no-pre-clean"]
     try:
-        code = run_logged(command, log, tail.add, cwd=tree)
+        code = run_logged(command, log, tail.add, cwd=tree, environment=environment)
     except OSError as problem:
         raise RedstartError(f"dpkg-buildpackage does not run: {problem}") from problem
     if code != 0:
         raise RedstartError(f"dpkg-buildpackage failed; its last lines:\n{tail.text()}\nThe whole log is {log}")
 
 
-def _hand_over(work: Path, target: Path) -> list[Path]:
+def hand_over(work: Path, target: Path) -> list[Path]:
+    """Move the packages from `work`; nothing else stays there."""
     target.mkdir(parents=True, exist_ok=True)
-    for old in target.glob("redstart-*.deb"):
-        old.unlink()
     made = []
     for path in sorted(work.glob("redstart-*.deb")):
         made.append(Path(shutil.move(path, target / path.name)))

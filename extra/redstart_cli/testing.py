@@ -25,9 +25,10 @@ from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
+from redstart_cli.lean import lean_packages
 from redstart_cli.locks import exclusive
 from redstart_cli.package import package, work_folder
-from redstart_cli.process import module_environment, run_captured, run_logged, run_module, tied
+from redstart_cli.process import module_environment, run_captured, run_module, tied
 from redstart_cli.result import Level, Skip
 from redstart_cli.upstream import NoOriginError, Upstream, pristine, read_pins, reading
 from torture import stack
@@ -293,28 +294,48 @@ class Tester:
     # packages
 
     def packages(self) -> Level:
-        """Debian packages: lintian, and a swap with stock and back in a root made by debootstrap."""
+        """Debian packages: lintian, and a swap with stock and back in roots made by debootstrap; argument: a folder of
+        packages instead of new ones."""
         _need_root("the test of the packages")
         level = Level("packages")
-        folder, root = work_folder(self._layout) / "tested", work_folder(self._layout) / "root"
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
-            made = package(self._layout, folder, self._version, self._checkout)
+            made = self._packages()
             level.add(self._program("lintian", ["lintian", "--fail-on", "error,warning", *made]))
-            mirror = machine_mirror()
-            try:
-                if root.exists():
-                    remove_root(root)
-                self._output.mkdir(parents=True, exist_ok=True)
-                log = self._output / "debootstrap.log"
-                say(f"making a root of sid (log: {log})")
-                if run_logged(["debootstrap", "--variant=minbase", "sid", root, mirror], log, lambda line: None) != 0:
-                    raise RedstartError(f"debootstrap failed; see {log}")
-                script = self._layout.repo / "extra/package_test.sh"
-                level.add(self._program("packages in a root", [script, folder, root, mirror]))
-            finally:
-                if root.exists():
-                    remove_root(root)
+            level.add(self._in_roots("packages in a root", made[0].parent))
         return level
+
+    def installation(self) -> Level:
+        """Packages with the developers' build in them are made and, as root, installed on a machine without a database."""
+        level = Level("installation")
+        folder = work_folder(self._layout) / "lean/made"
+        with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
+            lean_packages(self._layout, folder, self._version, self._checkout)
+            level.passed = 1
+            if os.geteuid() == 0:
+                level.add(self._in_roots("a new installation in a root", folder, "installation"))
+            else:
+                level.skips.append(Skip("a new installation in a root", "needs root"))
+        return level
+
+    def _packages(self) -> list[Path]:
+        """New packages, or those of the folder that was given."""
+        if not self._arguments:
+            return package(self._layout, work_folder(self._layout) / "tested", self._version, self._checkout)
+        made = sorted(Path(self._arguments[0]).absolute().glob("redstart-*.deb"))
+        if len(self._arguments) > 1 or not made:
+            raise RedstartError("this test takes one folder with packages, or nothing")
+        return made
+
+    def _in_roots(self, name: str, folder: Path, *part: str) -> Level:
+        """extra/package_test.sh, or the part of it."""
+        root = work_folder(self._layout) / "root"
+        roots = [root, root.with_name("root.bookworm")]
+        script = self._layout.repo / "extra/package_test.sh"
+        _remove_roots(roots)
+        try:
+            return self._program(name, [script, folder, root, machine_mirror(), *part])
+        finally:
+            _remove_roots(roots)
 
     # stock
 
@@ -322,32 +343,21 @@ class Tester:
         """The packages against Debian's MySQL: files, hardening, options, plugins, variables; argument: a folder of
         packages instead of new ones."""
         _need_root("the comparison with stock")
-        work = work_folder(self._layout)
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
-            if self._arguments:
-                made = sorted(Path(self._arguments[0]).glob("redstart-*.deb"))
-                if len(self._arguments) > 1 or not made:
-                    raise RedstartError("the comparison with stock takes one folder with packages, or nothing")
-            else:
-                made = package(self._layout, work / "tested", self._version, self._checkout)
-            return parity.run(self._layout.repo, made, self._stock_root(), work / "parity")
+            return parity.run(self._layout.repo, self._packages(), self._stock_root(), work_folder(self._layout) / "parity")
 
     # dockerfile
 
     def dockerfile(self) -> Level:
-        """The steps of the Dockerfile in a root, and what its image starts; argument `all`: also the stage
-        that compiles, which is otherwise `./redstart package` here."""
+        """The steps of the Dockerfile in a root, and what its image starts; argument: a folder of packages instead of
+        new ones, or `all`: also the stage that compiles, which is otherwise `./redstart package` here."""
         _need_root("the test of the Dockerfile")
-        if self._arguments not in ([], ["all"]):
-            raise RedstartError(f"the test of the Dockerfile takes `all` or nothing, not {' '.join(self._arguments)}")
         work = work_folder(self._layout) / "image"
         repo = self._layout.repo
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             arguments: list[str | Path] = [repo / "Docker/Dockerfile", repo, work, machine_mirror()]
-            if not self._arguments:
-                folder = work_folder(self._layout) / "tested"
-                package(self._layout, folder, self._version, self._checkout)
-                arguments += ["--packages", folder]
+            if self._arguments != ["all"]:
+                arguments += ["--packages", self._packages()[0].parent]
             try:
                 if work.exists():
                     remove_root(work)
@@ -488,6 +498,12 @@ def _read(report: Path) -> dict[str, Any]:
     return json.loads(report.read_text(encoding="utf-8")) if report.is_file() else {}
 
 
+def _remove_roots(roots: Sequence[Path]) -> None:
+    for root in roots:
+        if root.exists():
+            remove_root(root)
+
+
 def _need_root(what: str) -> None:
     if os.geteuid() != 0:
         raise RedstartError(f"{what} needs root (debootstrap, chroot)")
@@ -531,6 +547,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "image": Tester.image,
     "replication": Tester.replication,
     "drivers": Tester.drivers,
+    "installation": Tester.installation,
     "packages": Tester.packages,
     "stock": Tester.stock,
     "dockerfile": Tester.dockerfile,
@@ -544,7 +561,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
 # Levels that have no use for arguments.
-NO_ARGUMENTS = ("image", "packages")
+NO_ARGUMENTS = ("image", "installation")
 # Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
 NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz", "tidy")
 

@@ -206,6 +206,7 @@ def test_user_gets_one_line_to_run(machine: Machine, arguments: list[str], missi
     ("level", "needed"),
     [
         *((level, {"debootstrap"}) for level in ("all", "differential", "replication", "swap", "packages", "dockerfile")),
+        *((level, {"debhelper", "dh-apparmor", "dpkg-dev", "debootstrap"}) for level in ("all", "installation")),
         *((level, {"strace", "libexpect-perl"}) for level in ("all", "mtr", "regression")),
         ("all", {"shellcheck", "clang-format-15", "fio"}),
         ("overlay", {"shellcheck", "clang-format-15"}),

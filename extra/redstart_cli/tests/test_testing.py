@@ -541,6 +541,36 @@ def test_image_as_root_and_as_another_user(
     assert level.counts() == counts
 
 
+@pytest.mark.parametrize(("uid", "counts"), [(0, "2 passed, 0 failed, 0 skipped"), (1000, "1 passed, 0 failed, 1 skipped")])
+def test_installation_as_root_and_as_another_user(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, uid: int, counts: str
+) -> None:
+    made = layout.build / "packaging/lean/made"
+    monkeypatch.setattr(testing, "lean_packages", lambda _, folder, *__: folder.mkdir(parents=True))
+    monkeypatch.setattr(testing, "machine_mirror", lambda: "http://mirror")
+    monkeypatch.setattr(testing.os, "geteuid", lambda: uid)
+    root, left = layout.build / "packaging/root", layout.build / "packaging/root.bookworm/left"
+    left.mkdir(parents=True)
+    (layout.repo / "extra").mkdir()
+    script = f'[ "$*" = "{made} {root} http://mirror installation" ] && [ ! -e {left} ] && mkdir {root}'
+    write_program(layout.repo / "extra/package_test.sh", f"#!/bin/bash\n{script}\n")
+    assert testing.Tester(layout, None, None, []).installation().counts() == counts
+    # Nothing of a root stays.
+    assert not root.exists() and left.exists() == (uid != 0)
+
+
+def test_packages_that_are_given_are_tested(layout: Layout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(testing, "package", lambda *_: [Path("new")])
+    folder = tmp_path / "given"
+    folder.mkdir()
+    with pytest.raises(RedstartError, match="one folder with packages, or nothing"):
+        testing.Tester(layout, None, None, [str(folder)])._packages()
+    (folder / "redstart-server_1_all.deb").touch()
+    (folder / "other_1_all.deb").touch()
+    assert testing.Tester(layout, None, None, [str(folder)])._packages() == [folder / "redstart-server_1_all.deb"]
+    assert testing.Tester(layout, None, None, [])._packages() == [Path("new")]
+
+
 def test_torture_without_devices(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing.Tester, "_build", lambda self, targets: None)
     monkeypatch.setattr(stack, "missing_programs", list)
