@@ -54,7 +54,8 @@ use() {
   root=$1 tmp=$1/tmp
   shift
   [ -d "$root/packages" ] && return
-  printf '#!/bin/sh\nexit 0\n' >"$root/usr/sbin/policy-rc.d"
+  # The tools bring services, which would go on after the test.
+  printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
   chmod 755 "$root/usr/sbin/policy-rc.d"
   for release; do printf 'deb %s %s main\n' "$mirror" "$release"; done >"$root/etc/apt/sources.list"
   [ $# -eq 1 ] || printf 'Package: *\nPin: release n=%s\nPin-Priority: 100\n' "$2" >"$root/etc/apt/preferences.d/$2"
@@ -69,7 +70,8 @@ use() {
   must install apparmor iproute2 logrotate systemd
   mv "$root/usr/bin/systemctl" "$root/usr/bin/systemctl.distrib"
   install -m 755 "$here/fake_systemctl.sh" "$root/usr/bin/systemctl"
-  # From now on the scripts of packages see a running systemd.
+  # From now on the scripts of packages see a running systemd, and may start services.
+  printf '#!/bin/sh\nexit 0\n' >"$root/usr/sbin/policy-rc.d"
   mkdir -p "$root/run/systemd/system"
 }
 
