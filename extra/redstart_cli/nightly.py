@@ -60,6 +60,7 @@ def parts(seed: int) -> list[Part]:
         Part("replication", ("replication",)),
         Part("drivers", ("drivers",)),
         Part("fuzz", ("fuzz", "--", "--runs", str(FUZZ_RUNS), "--seed", str(seed))),
+        Part("reproducible", ("reproducible",)),
         Part("tidy", ("tidy",)),
         Part("unit-debug", ("unit", "--preset", "debug")),
         Part("mtr-debug", ("mtr", "--preset", "debug")),

@@ -20,7 +20,7 @@ from bench.errors import Unavailable
 from bench.layout import default_layout
 from bench.roots import machine_mirror, remove_root, stock_root
 from differential.server import can_mount
-from redstart_cli import lint, mtr, nightly, parity, proof, skips, tidy
+from redstart_cli import lint, mtr, nightly, parity, proof, reproducible, skips, tidy
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -367,6 +367,17 @@ class Tester:
                 if work.exists():
                     remove_root(work)
 
+    # reproducible
+
+    def reproducible(self) -> Level:
+        """What is shipped, built again in another clone without a cache: the same bytes; arguments: files of
+        build/package instead of all."""
+        options = ["--upstream", self._version] if self._version else []
+        if self._checkout:
+            options += ["--source", str(self._checkout.absolute())]
+        with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
+            return reproducible.run(self._layout, self._arguments, options, self._version, self._checkout)
+
     # swap
 
     def swap(self) -> Level:
@@ -551,6 +562,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "packages": Tester.packages,
     "stock": Tester.stock,
     "dockerfile": Tester.dockerfile,
+    "reproducible": Tester.reproducible,
     "swap": Tester.swap,
     "differential": Tester.differential,
     "binlog": Tester.binlog,
@@ -563,7 +575,7 @@ ANY_PRESET = ("unit", "mtr", "regression")
 # Levels that have no use for arguments.
 NO_ARGUMENTS = ("image", "installation")
 # Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
-NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "swap", "fuzz", "tidy")
+NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "swap", "fuzz", "tidy")
 
 
 def run_levels(

@@ -16,7 +16,15 @@ from redstart_cli import cli, testing
 REPO = Path(__file__).resolve().parents[3]
 COMMANDS = {
     "lint": [["docs"], ["test", "overlay"]],
-    "nightly": [["build"], ["test"], ["test", "tidy"], ["source", "--check", "archive"], ["source", "--check", "/tmp/trunk"]],
+    "nightly": [
+        ["build"],
+        ["test"],
+        ["test", "tidy"],
+        ["package", "build/made"],
+        *(["test", level, "--", "build/made"] for level in ("packages", "stock", "dockerfile")),
+        ["source", "--check", "archive"],
+        ["source", "--check", "/tmp/trunk"],
+    ],
 }
 
 
