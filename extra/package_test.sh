@@ -175,12 +175,13 @@ next_version() {
 # and settings, as packaging/deb-in of MySQL's source has them, of what is in ours; what the scripts do that matters to
 # other packages is done here as well. Their server is therefore ours, and so is nothing that this can say of theirs.
 oracle_version=9.7.4-1debian12
+triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 # oracle NAME [FIELD...]: build the tree /oracle/NAME.
 oracle() {
   local name=$1 tree=$root/oracle/$1
   shift
   mkdir -p "$tree/DEBIAN"
-  printf '%s\n' "Package: $name" "Version: $oracle_version" 'Architecture: amd64' 'Maintainer: A test <test@example.org>' "$@" \
+  printf '%s\n' "Package: $name" "Version: $oracle_version" "Architecture: $(dpkg --print-architecture)" 'Maintainer: A test <test@example.org>' "$@" \
     'Description: has the layout of the package of MySQL' >"$tree/DEBIAN/control"
   [ ! -d "$tree/etc" ] || (cd "$tree" && find etc -type f -printf '/%p\n') >"$tree/DEBIAN/conffiles"
   dpkg-deb -Znone --root-owner-group --build "$tree" "$root/oracle/$name.deb" >/dev/null
@@ -226,8 +227,8 @@ oracle_packages() {
   oracle mysql-community-client "Depends: mysql-common (>= $oracle_version), mysql-community-client-core ($v)" \
     'Provides: virtual-mysql-client' 'Conflicts: mysql-client-8.0, mysql-client-core-8.0, mysql-server-core'
   oracle mysql-client "Depends: mysql-community-client ($v)"
-  mkdir -p "$root/oracle/libmysqlclient24/usr/lib/x86_64-linux-gnu"
-  touch "$root/oracle/libmysqlclient24/usr/lib/x86_64-linux-gnu/libmysqlclient.so.24.3.0"
+  mkdir -p "$root/oracle/libmysqlclient24/usr/lib/$triplet"
+  touch "$root/oracle/libmysqlclient24/usr/lib/$triplet/libmysqlclient.so.24.3.0"
   oracle libmysqlclient24 "Depends: mysql-common (>= $oracle_version), mysql-community-client-plugins ($v)"
 
   mkdir -p "$root/oracle/mysql-common/etc/mysql/conf.d"
