@@ -1,9 +1,11 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-# Injected by project_hook.cmake: REDSTART_COMMIT in `version_comment`, and where else the server tells it (the error
-# log at a start, the head of the other logs).
+# Injected by project_hook.cmake: the commit in `version_comment`, and where else the server tells it (the error log
+# at a start, the head of the other logs).
 #
 # Upstream has the text as a macro in a header that nearly every source reads: with the commit in it, each commit would
-# compile the server anew. Here the sources that use it take it from an object of its own, which alone changes.
+# compile the server anew. Here the sources that use it take it from an object of its own, which alone changes. The
+# commit is not an option, since a change of those begins the build tree anew, precompiled headers included: it stands in
+# commit.h of the build tree, which `./redstart build package` writes.
 
 function(version_comment_apply)
   set(dir ${CMAKE_BINARY_DIR}/version_comment)
@@ -14,12 +16,15 @@ extern const char version_comment[];
 #define MYSQL_COMPILATION_COMMENT_SERVER version_comment
 ]] @ONLY)
   file(CONFIGURE OUTPUT ${dir}/version_comment.cc CONTENT [[
+#include "commit.h"
 extern const char version_comment[];
-const char version_comment[] = "@COMPILATION_COMMENT_SERVER@, commit @REDSTART_COMMIT@";
+const char version_comment[] = "@COMPILATION_COMMENT_SERVER@, commit " COMMIT;
 ]] @ONLY)
   target_sources(sql_main PRIVATE ${dir}/version_comment.cc)
   set_property(SOURCE ${dir}/version_comment.cc TARGET_DIRECTORY sql_main
     PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  set_property(SOURCE ${dir}/version_comment.cc TARGET_DIRECTORY sql_main
+    PROPERTY INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR})
   foreach(name log.cc mysqld.cc sql_parse.cc sys_vars.cc)
     set_property(SOURCE ${CMAKE_SOURCE_DIR}/sql/${name} TARGET_DIRECTORY sql_main
       APPEND PROPERTY COMPILE_OPTIONS -include ${dir}/version_comment.h)

@@ -84,7 +84,7 @@ def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> 
         *(word for path in _option_files(layout, preset) for word in ("-C", str(path))),
         *PRESET_OPTIONS[preset],
         *(["-DREDSTART_PRISTINE=ON"] if is_pristine else []),
-        # Of what is shipped only: each new commit costs a run of cmake and a new mysqld.
+        # Of what is shipped only: each new commit costs a new mysqld.
         *(revision.options(layout.repo) if tree == PACKAGE else []),
     ]
 
@@ -162,6 +162,8 @@ def build(
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
         source = upstream.tree if is_pristine else layout.source
+        if tree == PACKAGE:
+            revision.write_commit(layout.repo, layout.preset(tree))
         _configure(layout, preset, _configure_command(layout, preset, tree, source), tree, log)
         if tree in PRESETS:
             compdb.write(layout, tree)

@@ -61,6 +61,15 @@ def release(repo: Path) -> tuple[str, int] | None:
 
 
 def options(repo: Path) -> list[str]:
-    """For cmake/project_hook.cmake: what `version` and `version_comment` say."""
+    """For cmake/project_hook.cmake: what `version` says, and whether `version_comment` says a commit."""
     known = release(repo)
-    return [f"-DREDSTART_COMMIT={commit(repo)}", f"-DREDSTART_RELEASE={known[1] if known else ''}"]
+    return [f"-DREDSTART_COMMIT={'ON' if commit(repo) else 'OFF'}", f"-DREDSTART_RELEASE={known[1] if known else ''}"]
+
+
+def write_commit(repo: Path, tree: Path) -> None:
+    """commit.h of a build tree, for cmake/version_comment.cmake; as old as it is if it says the same."""
+    text = f'#define COMMIT "{commit(repo)}"\n'
+    file = tree / "commit.h"
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        tree.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")

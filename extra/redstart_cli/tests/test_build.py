@@ -139,7 +139,18 @@ def test_only_what_is_shipped_is_told_the_commit(layout: Layout, calls: Path, mo
         builds.build(layout, preset, targets=())
     release, package = calls.read_text().splitlines()
     assert "REDSTART" not in release
-    assert package.endswith(" -DREDSTART_COMMIT=0123456789ab -DREDSTART_RELEASE=")
+    assert package.endswith(" -DREDSTART_COMMIT=ON -DREDSTART_RELEASE=")
+    assert not (layout.preset("release") / "commit.h").exists()
+    header = layout.preset("package") / "commit.h"
+    assert header.read_text() == '#define COMMIT "0123456789ab"\n'
+    # Another commit begins nothing anew; the same one leaves the file as old as it is.
+    calls.unlink()
+    os.utime(header, (1, 1))
+    builds.build(layout, "package", targets=())
+    assert header.stat().st_mtime == 1
+    monkeypatch.setenv("REDSTART_COMMIT", "fedcba987654")
+    builds.build(layout, "package", targets=())
+    assert "fedcba987654" in header.read_text() and read(calls) == []
 
 
 def test_mysql_as_released_has_a_tree_of_its_own(layout: Layout, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:

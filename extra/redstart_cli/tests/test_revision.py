@@ -68,7 +68,7 @@ def test_release(tmp_path: Path, git: Git) -> None:
     for name in ("9.7.4-redstart2", "9.7.4-redstart10", "9.7.2-redstart11"):
         git("tag", "--annotate", "--message", name, name)
     assert revision.release(tmp_path) == ("9.7.4", 10)
-    assert revision.options(tmp_path) == [f"-DREDSTART_COMMIT={revision.commit(tmp_path)}", "-DREDSTART_RELEASE=10"]
+    assert revision.options(tmp_path) == ["-DREDSTART_COMMIT=ON", "-DREDSTART_RELEASE=10"]
     git("commit", "--quiet", "--allow-empty", "--message", "B")
     assert revision.release(tmp_path) is None
 
@@ -76,7 +76,7 @@ def test_release(tmp_path: Path, git: Git) -> None:
 def test_without_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     assert before <= revision.source_date(tmp_path) <= datetime.datetime.now(datetime.UTC)
-    assert revision.options(tmp_path) == ["-DREDSTART_COMMIT=", "-DREDSTART_RELEASE="]
+    assert revision.options(tmp_path) == ["-DREDSTART_COMMIT=OFF", "-DREDSTART_RELEASE="]
     monkeypatch.setenv("PATH", str(tmp_path))
     assert revision.commit(tmp_path) == ""
 
@@ -84,7 +84,8 @@ def test_without_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_environment_counts_first(tmp_path: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDSTART_COMMIT", "0123456789abcdef+")
     monkeypatch.setenv("REDSTART_RELEASE", "9.7.4-redstart3")
-    assert revision.options(tmp_path) == ["-DREDSTART_COMMIT=0123456789ab+", "-DREDSTART_RELEASE=3"]
+    assert revision.commit(tmp_path) == "0123456789ab+"
+    assert revision.options(tmp_path) == ["-DREDSTART_COMMIT=ON", "-DREDSTART_RELEASE=3"]
     monkeypatch.setenv("REDSTART_COMMIT", 'a"b')
     with pytest.raises(RedstartError, match="must be the name of a commit"):
         revision.commit(tmp_path)
@@ -113,7 +114,7 @@ OTHER = '#include "mysql_version.h"\n'
 MAIN = '#include <cstdio>\n#include "mysql_version.h"\nextern const char *text;\nint main() { puts(text); }\n'
 
 
-def test_a_commit_compiles_one_object(tmp_path: Path) -> None:
+def test_a_commit_compiles_one_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sql").mkdir()
     sources = {"CMakeLists.txt": LISTS, "main.cc": MAIN, "sql/sys_vars.cc": READER}
     sources |= {f"sql/{name}.cc": OTHER for name in ("log", "mysqld", "sql_parse")}
@@ -121,13 +122,17 @@ def test_a_commit_compiles_one_object(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     build = tmp_path / "build"
 
+    options = ["-G", "Ninja", "-DREDSTART_COMMIT=ON", f"-DCMAKE_PROJECT_MySQL_INCLUDE={REPO}/cmake/project_hook.cmake"]
+    subprocess.run(["cmake", "-S", tmp_path, "-B", build, *options], check=True, capture_output=True)
+
     def compiled(commit: str) -> tuple[str, int]:
         """What the server says, and how many objects were made for it."""
-        options = ["-G", "Ninja", f"-DREDSTART_COMMIT={commit}", f"-DCMAKE_PROJECT_MySQL_INCLUDE={REPO}/cmake/project_hook.cmake"]
-        subprocess.run(["cmake", "-S", tmp_path, "-B", build, *options], check=True, capture_output=True)
+        monkeypatch.setenv("REDSTART_COMMIT", commit)
+        revision.write_commit(tmp_path, build)
         log = subprocess.run(["ninja", "-C", build, "-v"], check=True, capture_output=True, text=True).stdout
         said = subprocess.run([build / "mysqld"], check=True, capture_output=True, text=True).stdout
         return said, sum(" -c " in line for line in log.splitlines())
 
     assert compiled("0123456789ab") == ("Redstart, a fork of MySQL - GPL, commit 0123456789ab\n", 6)
     assert compiled("fedcba987654+") == ("Redstart, a fork of MySQL - GPL, commit fedcba987654+\n", 1)
+    assert compiled("fedcba987654+")[1] == 0
