@@ -109,7 +109,7 @@ def test_levels_have_help_and_are_completed() -> None:
         assert ("--preset" in done.stdout) == (name in testing.ANY_PRESET)
         assert name in call("test", "--help").stdout
     complete = ShellComplete(cli.cli, {}, "redstart", "_REDSTART_COMPLETE").get_completions
-    assert [found.value for found in complete(["test", "unit"], "re")] == ["regression", "replication"]
+    assert [found.value for found in complete(["test", "unit"], "re")] == ["regression", "replication", "reproducible"]
     assert [found.value for found in complete(["build"], "d")] == ["debug"]
 
 
