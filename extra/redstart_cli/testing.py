@@ -349,23 +349,25 @@ class Tester:
     # dockerfile
 
     def dockerfile(self) -> Level:
-        """The steps of the Dockerfile in a root, and what its image starts; argument: a folder of packages instead of
-        new ones, or `all`: also the stage that compiles, which is otherwise `./redstart package` here."""
+        """The steps of the Dockerfile in a root, and what its image starts; the image by buildah, and its start. Argument:
+        a folder of packages instead of new ones, or `all`: the steps of the stage that compiles, too, without buildah."""
         _need_root("the test of the Dockerfile")
         work = work_folder(self._layout) / "image"
-        repo = self._layout.repo
+        repo, mirror = self._layout.repo, machine_mirror()
+        command: list[str | Path] = [sys.executable, "-m", "dropin.dockerfile", repo / "Docker/Dockerfile", repo, work, mirror]
+        level = Level("dockerfile")
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
-            arguments: list[str | Path] = [repo / "Docker/Dockerfile", repo, work, machine_mirror()]
-            if self._arguments != ["all"]:
-                arguments += ["--packages", self._packages()[0].parent]
+            _remove_roots([work])
             try:
-                if work.exists():
-                    remove_root(work)
-                command = [sys.executable, "-m", "dropin.dockerfile", *arguments]
-                return self._program("Dockerfile", command, module_environment(repo))
+                if self._arguments == ["all"]:
+                    return self._program("Dockerfile", command, module_environment(repo))
+                folder = self._packages()[0].parent
+                level.add(self._program("Dockerfile", [*command, "--packages", folder], module_environment(repo)))
+                _remove_roots([work])
+                level.add(self._program("image by buildah", [repo / "extra/buildah_test.sh", folder, work, mirror]))
             finally:
-                if work.exists():
-                    remove_root(work)
+                _remove_roots([work])
+        return level
 
     # reproducible
 
