@@ -295,7 +295,8 @@ sub log_lines {
     # Times, the machine, what happens in the background, how redo was divided.
     next if $line =~ /Time taken|took \d+ms|NUMA|priority|purge|Start-up/;
     next if $line =~ /Rollback of trx with id \d+(?: completed|: read)|Redo recovery: /;
-    next if $line =~ /Applying a batch of \d+ redo log records|\[InnoDB\] [\d.]+%/;
+    next if $line =~ /Applying a batch of \d+ redo log records|Apply batch completed/;
+    next if $line =~ /\[InnoDB\] [\d.]+%/;
 
     $line =~ s/\Q$home\E/HOME/g;
     $line =~ s/failure: .*/failure/;
