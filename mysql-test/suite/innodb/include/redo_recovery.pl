@@ -379,7 +379,8 @@ sub open_early {
   start('--innodb-force-recovery=3', '--innodb-recovery-flush=BACKGROUND',
     @server_options) or die 'Cannot start';
   my ($n_left) = read_file($log) =~ /Redo recovery: (\d+) changed pages are left/;
-  die 'No pages were left' unless defined $n_left;
+  die 'No pages were left: ' . join('; ', read_file($log) =~ /(Redo recovery: .*|Applying a batch.*)/g)
+    unless defined $n_left;
   # With a small pool the last batch may have few, and a server that was killed may
   # have written them: see check_left().
   die "$n_left pages were left" if $n_left < 100 && !is_small(@server_options);
