@@ -95,10 +95,10 @@ def last(texts: Sequence[str]) -> list[str]:
     """The last few of them, cut off where they are long, without those that a later one repeats but for its numbers."""
     distinct: dict[str, str] = {}
     for text in reversed(texts):
-        distinct.setdefault(re.sub(r"\d+", "0", text), textwrap.shorten(text, LAST_LENGTH, placeholder=" ..."))
+        distinct.setdefault(re.sub(r"\d+", "0", text), text)
         if len(distinct) == LAST_TEXTS:
             break
-    return list(reversed(distinct.values()))
+    return [textwrap.shorten(text, LAST_LENGTH, placeholder=" ...") for text in reversed(distinct.values())]
 
 
 @dataclass(frozen=True)
