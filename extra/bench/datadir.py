@@ -16,7 +16,7 @@ Layout of one data directory's folder:
     work/            the data directory itself, always at this path
     about.json       what it holds
     known.json       identity of each file of work/ and the state its bytes belong to
-    states/NAME/     files/ (the copies) and manifest.json (name -> size of each file)
+    states/NAME/     files/ (the copies) and manifest.json (STATES_VERSION, and name -> size of each file)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from bench import tools
 from bench.errors import BenchError
@@ -42,6 +42,9 @@ from bench.subjects import Binary
 PAGE_BYTES = 16384
 CLOCK_TICK_SEC = 0.05
 """Longer than the file system's time stamps are coarse."""
+
+STATES_VERSION = 2
+"""Raised when directories or states come to be in another way: older ones are made anew, not measured."""
 
 MEMORY_BYTES = 2 << 30
 """Memory that making a data directory takes (its buffer pool is 1 GiB)."""
@@ -241,8 +244,13 @@ class DataDir:
         return self.folder / "states" / name
 
     def has_state(self, name: str) -> bool:
-        """Whether the state was saved, completely."""
-        return (self._state(name) / "manifest.json").exists()
+        """Whether the state was saved, completely, by this version of the bench."""
+        return self._read_manifest(name).get("version") == STATES_VERSION
+
+    def _read_manifest(self, name: str) -> dict[str, Any]:
+        path = self._state(name) / "manifest.json"
+        manifest: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return manifest
 
     def drop_state(self, name: str) -> None:
         """Forgets a state, if it is there; it is made anew when it is needed."""
@@ -276,8 +284,8 @@ class DataDir:
         for path in files:
             if self._keeps_copy(path):
                 copy_file(self.work / path, state / "files" / path)
-        manifest = {path: identity[0] for path, identity in files.items()}
-        self._write_json(state / "manifest.json", manifest)
+        sizes = {path: identity[0] for path, identity in files.items()}
+        self._write_json(state / "manifest.json", {"version": STATES_VERSION, "files": sizes})
         self._remember(files, name)
 
     def _check_untouched(self, files: Mapping[str, Identity]) -> None:
@@ -296,14 +304,14 @@ class DataDir:
         No server may run on it. Raises BenchError if a table without a copy has changed.
         """
         state = self._state(name)
-        manifest: dict[str, int] = json.loads((state / "manifest.json").read_text())
+        sizes: dict[str, int] = self._read_manifest(name)["files"]
         files = walk(self.work)
         self._check_untouched(files)
         known = self._read_known()
         copied = 0
-        for path in files.keys() - manifest.keys():
+        for path in files.keys() - sizes.keys():
             os.unlink(self.work / path)
-        for path, size in manifest.items():
+        for path, size in sizes.items():
             if not self._keeps_copy(path):
                 continue
             identity, holder = known.get(path, (None, ""))
@@ -334,9 +342,9 @@ class DataDir:
 
     @property
     def is_complete(self) -> bool:
-        """Whether making it came to its end, and nothing has damaged it since."""
+        """Whether making it came to its end by this version of the bench, and nothing has damaged it since."""
         about = self.folder / "about.json"
-        return about.exists() and self._known_path.exists() and self.work.is_dir()
+        return about.exists() and self.has_state("clean") and self._known_path.exists() and self.work.is_dir()
 
 
 def open_or_make(

@@ -105,6 +105,20 @@ def test_an_unfinished_state_does_not_count(directory: DataDir) -> None:
     assert directory.has_state("clean")
 
 
+def test_a_state_that_came_to_be_in_another_way_does_not_count(
+    directory: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory.folder / "about.json").write_text("{}")
+    assert directory.has_state("clean")
+    assert directory.is_complete
+    monkeypatch.setattr(datadir, "STATES_VERSION", datadir.STATES_VERSION + 1)
+    assert not directory.has_state("clean")
+    assert not directory.is_complete
+    # As it was before there were versions.
+    (directory.folder / "states" / "clean" / "manifest.json").write_text('{"ibdata1": 6}')
+    assert not directory.has_state("clean")
+
+
 def test_files_to_check(directory: DataDir) -> None:
     (directory.work / "undo_001").write_bytes(b"")
     (directory.work / "mysql.ibd").write_bytes(b"")
