@@ -350,10 +350,12 @@ void restore_copies() {
 
       /* MySQL does not sync the first page. The file may have been opened
       before, and closed again. */
-      if (fil_prepare_file_for_io(space_id, page_no, &file) == DB_SUCCESS) {
-        os_file_flush(file->handle);
-        fil_complete_write(space_id, file);
+      if (fil_prepare_file_for_io(space_id, page_no, &file) != DB_SUCCESS) {
+        ib::fatal(UT_LOCATION_HERE, ER_IB_MSG_383,
+                  ("Cannot open " + path + " to sync its first page").c_str());
       }
+      os_file_flush(file->handle);
+      fil_complete_write(space_id, file);
     }
   }
 
