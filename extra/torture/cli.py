@@ -73,6 +73,8 @@ LEFT_OUT = {
     recovered.OWN: (0.1, 100),
     recovered.UNLOGGED: (0.01, 100),
     recovered.ENCRYPTED: (0.01, 100),
+    # A table or two of some hundred pages, in few of the crashes.
+    recovered.REMOVED: (0.01, 500),
     # Seen: one in 400,000.
     recovered.LSN_ALONE: (1 / 50_000, 5),
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ _RESTORED = re.compile(r"Recovered page \[page id: space=(\d+), page number=(\d+
 # Why a page is not compared.
 OWN, UNLOGGED, ENCRYPTED = "written by servers", "unlogged", "encrypted and changed later"
 LSN_ALONE = "at an LSN that is not logged"
+REMOVED = "of tables that redo removes"
 # In one comparison: a rollback holds a page or two at a time.
 MOST_LSN_ALONE = 5
 SHOWN = 8
@@ -117,11 +118,17 @@ def _has_lsn_alone(left: Page, right: Page, before: Page | None, ends: Ends) -> 
 
 
 def compare(
-    one: Pages, other: Pages, ends: Ends, unlogged: Iterable[Key] = (), before: Pages | None = None
+    one: Pages,
+    other: Pages,
+    ends: Ends,
+    removed: Container[str],
+    unlogged: Container[Key] = (),
+    before: Pages | None = None,
 ) -> Comparison:
     """Which pages of the stock server's recovery, and of another, differ.
 
-    Those in `unlogged` may: an index build logs no rows, and if pages of one that has not ended are in the doublewrite
+    Those of files in `removed` may, which redo removes later: what is applied to them before that depends on where a
+    batch ends. Those in `unlogged` may: an index build logs no rows, and if pages of one that has not ended are in the doublewrite
     buffer alone, the first of several starts may overwrite them there.
     What servers change themselves they change in their own tablespaces, where what is behind the end of the redo is left
     out. In others each page is compared; where a server goes on with a DDL statement after the recovery it makes the
@@ -137,6 +144,8 @@ def compare(
         left, right = one.get(key), other.get(key)
         if _OF_SERVERS.fullmatch(key[0]) and any(page and page.lsn > ends.redo for page in (left, right)):
             left_out[OWN] += 1
+        elif left != right and key[0] in removed:
+            left_out[REMOVED] += 1
         elif left is None or right is None:
             different.append(f"{key[0]}:{key[1]} is {'missing' if right is None else 'too many'}")
         elif left != right and key in unlogged:
@@ -165,19 +174,22 @@ class Passed:
     lacking: list[str] = field(default_factory=list)
 
 
-def passed(data: Path, expected: Path, begin: int, checkpoint: int, unlogged: Iterable[Key] = ()) -> Passed:
+def passed(
+    data: Path, expected: Path, begin: int, checkpoint: int, removed: Container[str], unlogged: Container[Key] = ()
+) -> Passed:
     """Whether a checkpoint of a server that was killed is true: what lies before it has to be in the files.
 
     `expected` is a recovery of the same crash. A page whose last change is older than the checkpoint must be as new in
     `data`. It is enough to look at LSNs, which are not encrypted. Tablespaces go by their IDs: a file may have got another
-    name. Pages whose last change is older than `begin`, where recovery began, say nothing.
+    name. Pages whose last change is older than `begin`, where recovery began, say nothing, nor do those of files in
+    `removed`: see compare().
     """
     there = {pages.space_of(path): path for path in pages.files(data) if path.stat().st_size}
     result = Passed()
     for path in pages.files(expected):
         name = str(path.relative_to(expected))
         mine = there.get(pages.space_of(path)) if path.stat().st_size and not name.startswith("#innodb_temp") else None
-        if mine is None or pages.bytes_of(path) != pages.bytes_of(mine):
+        if mine is None or name in removed or pages.bytes_of(path) != pages.bytes_of(mine):
             continue
         n_bytes = pages.bytes_of(path)
         with path.open("rb") as file, mine.open("rb") as other:

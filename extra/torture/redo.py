@@ -106,6 +106,7 @@ class Expected:
     found: Pages
     ends: Ends
     # See recovered.compare().
+    removed: set[str]
     unlogged: set[Key]
     before: Pages
 
@@ -283,7 +284,8 @@ class Trial:
         if not ends or recovered < LEAST_PAGES:
             counts.without_redo += 1
             return None
-        return Expected(place.data, found, ends, restored(said, place.data, before), before)
+        removed = _removed(self._image.crashed)
+        return Expected(place.data, found, ends, removed, restored(said, place.data, before), before)
 
     def _recover(self, binary: Binary, place: Place, extra: tuple[str, ...] = ()) -> Pages | str:
         """The pages after a recovery without rollback, or why there was none."""
@@ -351,7 +353,7 @@ class Trial:
     def _check_passed(self, data: Path, expected: Expected, checkpoint: int) -> None:
         """Whether all that a checkpoint has passed is in the files."""
         limit = min(checkpoint, expected.ends.redo)
-        found = passed(data, expected.data, self._image.checkpoint, limit, expected.unlogged)
+        found = passed(data, expected.data, self._image.checkpoint, limit, expected.removed, expected.unlogged)
         self.rig.counts.checkpoints_moved += 1
         self.rig.counts.pages_passed += found.checked
         if found.lacking:
@@ -390,7 +392,8 @@ class Trial:
         else:
             counts = self.rig.counts
             self._take(binary, place, is_open=False)
-            result = compare(expected.found, answer, expected.ends, *((expected.unlogged, expected.before) if kills else ()))
+            of_kills = (expected.unlogged, expected.before) if kills else ()
+            result = compare(expected.found, answer, expected.ends, expected.removed, *of_kills)
             counts.pages_compared += result.compared
             counts.pages_left_out += result.left_out
             if result.different:
@@ -458,6 +461,15 @@ class Trial:
                        pages=is_of_pages)  # fmt: skip
         files = {part: self._home / part for part in ("found", "found.log", "expected", "expected.log", "held.log", "checked.log")}
         self.rig.keep(f"redo-{self._name}", self.verdict, [], case, files | {"crashed": self._image.crashed})
+
+
+def _removed(data: Path) -> set[str]:
+    """Files that redo removes. If it is encrypted they are not known."""
+    try:
+        spaces = RedoLog(data).removed()
+    except ValueError:
+        return set()
+    return {str(path.relative_to(data)) for path in pages.files(data) if pages.space_of(path) in spaces}
 
 
 def _change_rows(data: Path, r: random.Random) -> bool:

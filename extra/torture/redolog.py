@@ -25,6 +25,18 @@ _BLOCK_HEADER_BYTES, _CHECKSUM_BYTES = 12, 4
 # What the load writes into rows: SHA-2 as text.
 _CONTENT = re.compile(rb"[0-9a-f]{64}")
 _NAME = re.compile(r"#ib_redo\d+")
+# A record that says that the file of a tablespace is removed (MLOG_FILE_DELETE, 35; with the highest bit set if it is the
+# only one of its mini-transaction): the tablespace, page 0, the length of the name with its end, and the name.
+_REMOVAL = re.compile(rb"(?=[\x23\xa3](.{1,5}?)\x00(..)(\./[^\x00]+\.ibd\x00))", re.DOTALL)
+
+
+def _uncompressed(content: bytes) -> int | None:
+    """A number as records have it: the first of its bytes says, by its highest bits, how many there are; None if it is none."""
+    first, n_bytes = content[0], len(content)
+    head = {1: 0, 2: 0x80, 3: 0xC0, 4: 0xE0, 5: 0xF0}[n_bytes]
+    bits = 7 * n_bytes if n_bytes < 5 else 32
+    number = int.from_bytes(content, "big") & (1 << bits) - 1
+    return number if first & ~((1 << max(8 - n_bytes, 0)) - 1) & 0xFF == head else None
 
 
 @dataclass
@@ -98,6 +110,15 @@ class RedoLog:
     def bytes(self) -> int:
         """Redo behind the checkpoint, in whole blocks."""
         return BLOCK_BYTES * sum(1 for _ in self._blocks())
+
+    def removed(self) -> set[int]:
+        """Tablespaces whose files redo removes."""
+        content = bytearray()
+        for file, at, _ in self._blocks():
+            (length,) = struct.unpack_from(">H", file.content, at + _LENGTH_AT)
+            content += file.content[at + _BLOCK_HEADER_BYTES : at + min(length, BLOCK_BYTES - _CHECKSUM_BYTES)]
+        found = [record for record in _REMOVAL.finditer(content) if int.from_bytes(record[2], "big") == len(record[3])]
+        return {number for record in found if (number := _uncompressed(record[1])) is not None}
 
     def change_content(self, r: random.Random, many: int) -> int:
         """Flip a byte in so many rows that were written; returns in how many."""

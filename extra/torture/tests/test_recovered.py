@@ -44,7 +44,7 @@ SAME = (500, b"x")
 )
 def test_pages_are_compared(name: str, one: Any, other: Any, differs: bool, left_out: str) -> None:
     first, second = ({(name, 3): recovered.Page(*(*page, b"")[:3])} if page else {} for page in (one, other))
-    found = recovered.compare(first, second, ENDS)
+    found = recovered.compare(first, second, ENDS, ())
     assert (bool(found.different), found.compared) == (differs, int(not left_out))
     assert found.left_out == Counter([left_out] if left_out else [])
 
@@ -52,10 +52,10 @@ def test_pages_are_compared(name: str, one: Any, other: Any, differs: bool, left
 @pytest.mark.parametrize(("unlogged", "differs"), [([("c0/w.ibd", 3)], False), ([("c0/w.ibd", 4)], True), ([], True)])
 def test_what_was_in_the_doublewrite_buffer_alone_is_left_out(unlogged: Any, differs: bool) -> None:
     one, other = ({("c0/w.ibd", 3): recovered.Page(lsn, b"", b"")} for lsn in (400, 500))
-    found = recovered.compare(one, other, ENDS, unlogged)
+    found = recovered.compare(one, other, ENDS, (), unlogged)
     assert (bool(found.different), found.left_out[recovered.UNLOGGED]) == (differs, int(not differs))
     # One that is not there is no such page.
-    assert recovered.compare(one, {}, ENDS, unlogged).different
+    assert recovered.compare(one, {}, ENDS, (), unlogged).different
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,27 @@ def test_a_page_whose_lsn_alone_was_changed_may_be_as_it_was(one: Any, other: An
     key = ("c0/w.ibd", 3)
     before = {key: recovered.Page(500, b"x", b"c")}
     first, second = ({key: recovered.Page(*page)} if page else {} for page in (one, other))
-    found = recovered.compare(first, second, ENDS, (), before)
+    found = recovered.compare(first, second, ENDS, (), (), before)
     assert bool(found.different) == differs
     assert found.left_out == Counter([] if differs else [recovered.LSN_ALONE])
     # Nothing was killed.
-    assert recovered.compare(first, second, ENDS).different
+    assert recovered.compare(first, second, ENDS, ()).different
+
+
+def test_pages_of_a_table_that_redo_removes_may_differ() -> None:
+    first = {(name, 3): recovered.Page(2000, b"y", b"c") for name in ("c0/gone.ibd", "c0/w.ibd")}
+    for second in ({key: recovered.Page(500, b"x", b"d") for key in first}, {}):
+        found = recovered.compare(first, second, ENDS, {"c0/gone.ibd"})
+        assert found.left_out == Counter({recovered.REMOVED: 1})
+        assert len(found.different) == 1
+        assert found.different[0].startswith("c0/w.ibd:3 ")
 
 
 def test_few_pages_may_have_another_lsn_alone() -> None:
     # They were not there before: redo has made them.
     first = {("c0/w.ibd", number): recovered.Page(3001, b"y", b"c") for number in range(recovered.MOST_LSN_ALONE + 1)}
     second = {key: recovered.Page(501, b"z", b"c") for key in first}
-    found = recovered.compare(first, second, ENDS, (), {})
+    found = recovered.compare(first, second, ENDS, (), (), {})
     assert found.left_out == Counter({recovered.LSN_ALONE: recovered.MOST_LSN_ALONE})
     assert len(found.different) == 1
 
@@ -193,7 +202,7 @@ def test_what_a_checkpoint_has_passed_is_in_the_files(mine: list[int], checked: 
     _file(data / "c0/t.ibd", 8, [1, 1, 1, 1])
     # Neither of two things has been made, or both: nothing says which.
     _file(expected / "c0/u.ibd", 9, [150])
-    found = recovered.passed(data, expected, 100, 250)
+    found = recovered.passed(data, expected, 100, 250, ())
     assert (found.checked, found.lacking) == (checked + 1, lacking)
-    left_out = recovered.passed(data, expected, 100, 250, {("c0/t.ibd", 1), ("c0/t.ibd", 2)})
+    left_out = recovered.passed(data, expected, 100, 250, (), {("c0/t.ibd", 1), ("c0/t.ibd", 2)})
     assert (left_out.checked, left_out.lacking) == (1, [])

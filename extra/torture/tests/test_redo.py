@@ -76,6 +76,34 @@ def test_a_checkpoint_has_to_have_a_place(tmp_path: Path) -> None:
         RedoLog(tmp_path / "other").bytes()
 
 
+def _removal(space: bytes, name: bytes, kind: int = 0xA3, n_bytes: int | None = None) -> bytes:
+    path = b"./" + name + b"\0"
+    return bytes([kind]) + space + b"\0" + struct.pack(">H", len(path) if n_bytes is None else n_bytes) + path
+
+
+def test_files_that_redo_removes(tmp_path: Path) -> None:
+    _log(tmp_path)
+    records = [
+        _removal(b"\x07", b"c0/one.ibd"),
+        _removal(b"\x81\x23", b"c0/two.ibd", 0x23),
+        _removal(b"\xf0\x12\x34\x56\x78", b"c0/three.ibd"),
+        # One that is made, one of another length, and one whose number is none.
+        _removal(b"\x08", b"c0/made.ibd", 33),
+        _removal(b"\x09", b"c0/other.ibd", 35, 5),
+        _removal(b"\x81\x82\x83", b"c0/none.ibd"),
+    ]
+    content = b"".join(records)
+    # From the end of one block into the next.
+    at = 2 * BLOCK_BYTES - 4 - 20
+    path = tmp_path / "#innodb_redo/#ib_redo0"
+    log = bytearray(path.read_bytes())
+    log[HEADER_BYTES + at : HEADER_BYTES + at + 20] = content[:20]
+    begin = HEADER_BYTES + 2 * BLOCK_BYTES + 12
+    log[begin : begin + len(content) - 20] = content[20:]
+    path.write_bytes(log)
+    assert RedoLog(tmp_path).removed() == {7, 0x123, 0x12345678}
+
+
 GOOD = partial(
     counts_of,
     acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), batches=99, rows_compared=9, tables_compared=99,
@@ -95,6 +123,7 @@ GOOD = partial(
         ({"pages_left_out": Counter({recovered.OWN: 200})}, ""),
         ({"pages_left_out": Counter({recovered.LSN_ALONE: 6})}, "6 pages were not compared (at an LSN that is not logged)"),
         ({"pages_left_out": Counter({recovered.LSN_ALONE: 5})}, ""),
+        ({"pages_left_out": Counter({recovered.REMOVED: 9000})}, "9000 pages were not compared (of tables that redo removes)"),
         ({"flush_starts": Counter(kill=60)}, "none of 60 starts with innodb_recovery_flush=BACKGROUND"),
         ({"recoveries": Counter(off=99)}, "no recovery was compared after 30 crashes"),
         ({"pages_compared": 0}, "no recovery was compared"),
