@@ -292,6 +292,8 @@ def binlog_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
 @click.option("--after", "after_sec", type=click.IntRange(0, 3600), default=0, show_default=True,
               help="Go on with the load for so many seconds.")  # fmt: skip
 @click.option("--check-rows", is_flag=True, help="All starts must have the same rows.")
+@click.option("--crash-by", type=click.Choice(redo.CRASH_BY), default="stock", show_default=True,
+              help="Which server is killed under load; MariaDB starts after its own crash.")  # fmt: skip
 @_measures
 def redo_command(subjects: tuple[str, ...], seconds: int | None, **own: Any) -> Experiments:
     """Start after kill -9 under load: redo to be read and applied."""

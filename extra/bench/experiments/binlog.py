@@ -116,7 +116,7 @@ class Binlog(FullTables):
         return act
 
 
-def _name_the_copy(data: Path) -> None:
+def let_note_count(data: Path) -> None:
     """Let the note on the last binary log count for the copy that has been restored."""
     name_the_copy(data / (data / "binlog.index").read_text(encoding="utf-8").split()[-1])
 
@@ -149,7 +149,7 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, state: str, r
             run.problems.append("the start was not one of the kind that is measured")
 
     starts.measure(
-        context, datadir, state, subject, result, True, OPTIONS, extra, before=lambda: _name_the_copy(datadir.work)
+        context, datadir, state, subject, result, True, OPTIONS, extra, before=lambda: let_note_count(datadir.work)
     )
 
 

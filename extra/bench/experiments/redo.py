@@ -2,7 +2,7 @@
 """How long a start takes that has redo to apply.
 
 The crash state: sysbench writes to a server that puts off its checkpoints, until it is killed. MySQL's servers all start on
-the state that stock has made, if it is there; MariaDB on its own, by the same load. A start is killed
+the state that stock has made, if it is there, or this build as it comes; MariaDB on its own, by the same load. A start is killed
 when it has been measured, or after some time of the same load, which shows how cold it is.
 """
 
@@ -18,6 +18,7 @@ from bench import logs, starts, sysbench, tools
 from bench.context import Context
 from bench.datadir import DataDir
 from bench.errors import BenchError, Unavailable
+from bench.experiments.binlog import let_note_count
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
@@ -40,6 +41,8 @@ OPTIONS = {
     "mysql": (f"--innodb-redo-log-capacity={CAPACITY_MIB}M",),
     "mariadb": (f"--innodb-log-file-size={CAPACITY_MIB}M",),
 }
+CRASH_BY = ("stock", "defaults")
+"""Which of MySQL's servers may be the one that is killed under load. This build notes how much of the binary log is synced."""
 MAKER_OPTIONS = (
     "--sync-binlog=0",
     # What was committed is in the kernel when the server is killed.
@@ -67,12 +70,14 @@ class Options:
     start_pool_mib: int | None = None
     # Whether all starts must have the same rows.
     check_rows: bool = False
+    # One of CRASH_BY.
+    crash_by: str = "stock"
 
     @property
     def state(self) -> str:
         """Name of the crash state."""
         size = f"{self.redo_mib}m" if self.redo_mib is not None else f"{self.seconds}s"
-        return f"crash-{size}-pool-{self.pool_mib}m"
+        return f"crash-{size}-pool-{self.pool_mib}m" + (f"-by-{self.crash_by}" if self.crash_by != "stock" else "")
 
 
 @dataclass(frozen=True)
@@ -144,8 +149,8 @@ def run(context: Context, options: Options) -> None:
     tools.need_root("a cold start (dropping the kernel's caches)")
     recipe = Redo(options.rows, options.redo_mib or CAPACITY_MIB)
     subjects = context.find_subjects(options.subjects or REDO_SUBJECTS)
-    datadirs = by_flavour(subjects, lambda subject: _prepare(context, recipe, _maker(context, subject), options))
-    parameters = {"rows": options.rows, "pool_mib": options.pool_mib}
+    datadirs = by_flavour(subjects, lambda subject: _prepare(context, recipe, _maker(context, subject, options), options))
+    parameters: dict[str, Any] = {"rows": options.rows, "pool_mib": options.pool_mib}
     if options.redo_mib is None:
         parameters["seconds"] = options.seconds
     else:
@@ -154,15 +159,19 @@ def run(context: Context, options: Options) -> None:
         parameters["start_pool_mib"] = options.start_pool_mib
     if options.check_rows:
         parameters["check_rows"] = True
+    if options.crash_by != "stock":
+        parameters["crash_by"] = options.crash_by
     rows = Rows()
     cases = [Case(subject, subject.name, "crash", parameters) for subject in subjects]
     for subject, result in rounds(context, "redo", cases, _in_words):
         _measure(context, datadirs[subject.binary.flavour], subject, result, options, rows)
 
 
-def _maker(context: Context, subject: Subject) -> Subject:
-    """Whose crash a subject starts after: stock's, if it is there and speaks the same format."""
+def _maker(context: Context, subject: Subject, options: Options) -> Subject:
+    """Whose crash a subject that speaks the same format starts after: stock's, if it is there, or that of another."""
     if subject.binary.flavour == "mysql":
+        if options.crash_by != "stock":
+            return context.find_subjects([options.crash_by])[0]
         try:
             return context.stock_subject()
         except Unavailable as error:
@@ -226,7 +235,12 @@ def _measure(
             _add_load(run, server, options)
 
     more = [*OPTIONS[subject.binary.flavour], _pool(options.start_pool_mib or options.pool_mib)]
-    starts.measure(context, datadir, options.state, subject, result, True, more, extra)
+
+    def before() -> None:
+        if subject.binary.flavour == "mysql":
+            let_note_count(datadir.work)
+
+    starts.measure(context, datadir, options.state, subject, result, True, more, extra, before=before)
 
 
 def _add_load(run: Run, server: Server, options: Options) -> None:

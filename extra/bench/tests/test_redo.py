@@ -47,6 +47,7 @@ def test_transactions_of_each_second() -> None:
 def test_states_differ_by_load_and_pool() -> None:
     more = redo.Options(1000, 100, 500, 128, 0, ())
     assert (OPTIONS.state, more.state) == ("crash-100s-pool-128m", "crash-500m-pool-128m")
+    assert redo.Options(1000, 100, 500, 128, 0, (), crash_by="defaults").state == "crash-500m-pool-128m-by-defaults"
 
 
 def _server(**status: int) -> Server:
@@ -85,7 +86,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch, options: redo.Options, lines: lis
     """What _measure makes of a start with this log."""
     run = make_run("stock", 1, 5.0)
 
-    def measure(*arguments: Any) -> None:
+    def measure(*arguments: Any, **_: Any) -> None:
         arguments[-1](run, SimpleNamespace(lines=lines), SimpleNamespace(recovered=True))
 
     monkeypatch.setattr(redo.starts, "measure", measure)
@@ -115,7 +116,7 @@ def test_a_start_may_have_another_pool(
     monkeypatch: pytest.MonkeyPatch, start_pool_mib: int | None, option: str
 ) -> None:
     options = []
-    monkeypatch.setattr(redo.starts, "measure", lambda *arguments: options.extend(arguments[-2]))
+    monkeypatch.setattr(redo.starts, "measure", lambda *arguments, **_: options.extend(arguments[-2]))
     subject = cast(Any, SimpleNamespace(binary=SimpleNamespace(flavour="mysql")))
     given = redo.Options(1000, 100, None, 128, 0, (), start_pool_mib)
     redo._measure(cast(Any, None), cast(Any, None), subject, make_run("stock", 1, 5.0), given, redo.Rows())
