@@ -43,7 +43,7 @@ PAGE_BYTES = 16384
 CLOCK_TICK_SEC = 0.05
 """Longer than the file system's time stamps are coarse."""
 
-STATES_VERSION = 2
+STATES_VERSION = 3
 """Raised when directories or states come to be in another way: older ones are made anew, not measured."""
 
 MEMORY_BYTES = 2 << 30

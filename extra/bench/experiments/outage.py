@@ -159,7 +159,7 @@ class Outage(Recipe):
         wait_until(
             lambda: redo.redo_bytes(server) <= LITTLE_REDO_BYTES, FLUSH_TIMEOUT_SEC, "the dirty pages were not written out"
         )
-        set_options(server, (*redo.MAKER_OPTIONS, "--sync-binlog=100"))
+        set_options(server, redo.MAKER_OPTIONS)
 
         def is_enough(elapsed: float) -> bool:
             last, size = _binlog(server)

@@ -44,7 +44,8 @@ OPTIONS = {
 CRASH_BY = ("stock", "defaults")
 """Which of MySQL's servers may be the one that is killed under load. This build notes how much of the binary log is synced."""
 MAKER_OPTIONS = (
-    "--sync-binlog=0",
+    # Now and then, or this build has no note of what is synced of the binary log.
+    "--sync-binlog=100",
     # What was committed is in the kernel when the server is killed.
     "--innodb-flush-log-at-trx-commit=2",
     "--innodb-max-dirty-pages-pct=99",
