@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from redstart_cli.mysqld import Mysqld, initialise
 
 START_LIMIT_SEC = 120
 
@@ -21,67 +21,45 @@ def given(name: str) -> str:
     return value
 
 
-class Server:
+class Server(Mysqld):
     """One server, by default not running."""
+
+    poll_sec = 0.1
 
     def __init__(self, folder: Path, command: Sequence[str], client: str, *options: str) -> None:
         """`command` begins the command line of mysqld, `options` are for each start."""
         self.folder = folder
-        self.log = folder / "error.log"
-        self.process: subprocess.Popen[bytes] | None = None
         # Of TCP, if it listens there.
         self.port = 0
-        self._client = [client, "--no-defaults", "--user=root", f"--socket={folder}/s"]
         folder.mkdir(exist_ok=True)
         # With --no-defaults what was persisted is not read.
         (folder / "my.cnf").touch()
-        self._command = [*command, f"--defaults-file={folder}/my.cnf", f"--datadir={folder}/data"]
-        self._command += [f"--log-error={self.log}", f"--pid-file={folder}/pid", "--secure-file-priv=NULL"]
-        if os.geteuid() == 0:
-            self._command.append("--user=root")
-        self._options = [f"--socket={folder}/s", *options]
+        self._first = [*command, f"--defaults-file={folder}/my.cnf", "--secure-file-priv=NULL"]
+        super().__init__("mysqld", self._first, folder / "data", folder / "error.log", options, folder)
+        self._client = self.client_words(client, "--batch", "--skip-column-names", "--execute")
 
     def add_options(self, *options: str) -> None:
         """Options for each start from now on."""
-        self._options += options
+        self.words += options
 
     def initialize(self) -> None:
         """Make the data directory; root has no password."""
-        result = subprocess.run([*self._command, "--initialize-insecure"], capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr + self.tail()
+        initialise(self._first, self.folder / "data", self.log)
 
     def start(self, *options: str) -> None:
         """Start, and wait until it answers."""
-        assert self.process is None
-        self.process = subprocess.Popen([*self._command, *self._options, *options])
-        self.await_answer()
-
-    def await_answer(self) -> None:
-        """Wait until it answers."""
-        assert self.process is not None
-        end = time.monotonic() + START_LIMIT_SEC
-        while self.client("SELECT 1").returncode != 0:
-            assert self.process.poll() is None and time.monotonic() < end, self.tail()
-            time.sleep(0.1)
+        self.launch(*options)
+        self.await_ready(START_LIMIT_SEC)
 
     def stop(self) -> None:
-        """Shut down, if it runs."""
-        if self.process:
-            self.process.terminate()
+        """Shut down, if it was started; one that has ended by itself has to have done so without an error."""
+        if self._process:
+            self._process.terminate()
             self.wait_for_end()
 
     def wait_for_end(self) -> None:
         """It is about to end without an error."""
-        assert self.process is not None
         assert self.process.wait(START_LIMIT_SEC) == 0, self.tail()
-        self.process = None
-
-    def kill(self) -> None:
-        """As if the machine had lost its power, if it runs."""
-        if self.process:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            self.process = None
 
     def tail(self) -> str:
         """The end of its error log."""
@@ -89,8 +67,7 @@ class Server:
 
     def client(self, sql: str) -> subprocess.CompletedProcess[str]:
         """Run statements; what came out is without column names."""
-        command = [*self._client, "--batch", "--skip-column-names", "--execute", sql]
-        return subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run([*self._client, sql], capture_output=True, text=True)
 
     def ask(self, sql: str) -> list[list[str]]:
         """The rows that statements give, which must succeed."""

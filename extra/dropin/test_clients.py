@@ -9,7 +9,6 @@ fails without.
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from dropin.server import Server, given
+from redstart_cli.server import free_port
 
 MYSQLD, MYSQL = given("REDSTART_MYSQLD"), given("REDSTART_MYSQL")
 PROGRAMS = Path(__file__).parent / "clients"
@@ -31,9 +31,7 @@ INSTALL_SEC = 300
 def server() -> Iterator[Server]:
     # The path of a socket must be short.
     folder = Path(tempfile.mkdtemp(prefix="redstart-drivers."))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     found = Server(folder, [MYSQLD], MYSQL, f"--port={port}", "--bind-address=127.0.0.1", "--disable-log-bin")
     found.port = port
     try:

@@ -9,7 +9,6 @@ root, so that no chroot is needed. All of them are needed.
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,8 @@ import pytest
 
 from dropin.load import Ended, problem_of_load
 from dropin.server import Server, given
+from redstart_cli.mysqld import Binary, find_stock
+from redstart_cli.server import free_port
 
 MYSQLD, PLUGINS = given("REDSTART_MYSQLD"), given("REDSTART_PLUGINS")
 CLIENTS, STOCK = given("REDSTART_CLIENTS"), given("REDSTART_STOCK")
@@ -39,26 +40,12 @@ REPLICATION = (
 )
 
 
-def _command(kind: str) -> list[str]:
+def _binary(kind: str) -> Binary:
     if kind == "ours":
-        return [MYSQLD]
-    libraries = f"{STOCK}/usr/lib/x86_64-linux-gnu"
-    return [f"{STOCK}/usr/lib64/ld-linux-x86-64.so.2", "--library-path", libraries, f"{STOCK}/usr/sbin/mysqld"]
-
-
-def _paths(kind: str) -> list[str]:
-    if kind == "ours":
-        return [f"--plugin-dir={PLUGINS}"]
-    share = f"{STOCK}/usr/share/mysql"
-    plugins = f"{STOCK}/usr/lib/mysql/plugin"
-    # This build has no X plugin, stock has, with a port of its own.
-    return [f"--plugin-dir={plugins}", f"--lc-messages-dir={share}", f"--character-sets-dir={share}/charsets", "--mysqlx=OFF"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        return Binary(kind, [MYSQLD], [f"--plugin-dir={PLUGINS}"])
+    found = find_stock(Path(STOCK))
+    assert found, f"there is no stock server below {STOCK}"
+    return found
 
 
 class Member(Server):
@@ -66,12 +53,13 @@ class Member(Server):
 
     def __init__(self, folder: Path, kind: str, number: int) -> None:
         self.kind = kind
-        port = _free_port()
+        port = free_port()
+        binary = _binary(kind)
         super().__init__(
             folder,
-            _command(kind),
+            binary.command,
             f"{CLIENTS}/mysql",
-            *_paths(kind),
+            *binary.options,
             *REPLICATION,
             f"--port={port}",
             f"--server-id={number}",
@@ -81,9 +69,6 @@ class Member(Server):
 
     def check_version(self) -> None:
         assert ("redstart" in self.ask("SELECT VERSION()")[0][0]) == (self.kind == "ours")
-
-    def errors(self) -> list[str]:
-        return [line for line in self.log.read_text(errors="replace").splitlines() if "[ERROR]" in line]
 
     def sums(self) -> list[list[str]]:
         names = self.ask("SELECT CONCAT('t.', table_name) FROM information_schema.tables WHERE table_schema = 't' ORDER BY 1")
@@ -119,7 +104,7 @@ def _start_load(server: Member, number: int) -> list[subprocess.Popen[str]]:
     load = []
     for client in range(LOAD_CLIENTS):
         process = subprocess.Popen(
-            [f"{CLIENTS}/mysql", "--no-defaults", "--user=root", f"--socket={server.folder}/s"],
+            server.client_words(f"{CLIENTS}/mysql"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -237,8 +222,7 @@ def test_dump(pair: tuple[Member, Member]) -> None:
     dump = [f"{CLIENTS}/mysqldump", "--no-defaults", "--user=root", "--single-transaction", "--hex-blob", "--databases", "t"]
     _end_load(_start_load(source, 1))
     text = subprocess.run([*dump, "--set-gtid-purged=OFF", f"--socket={source.folder}/s"], capture_output=True, check=True).stdout
-    load = [f"{CLIENTS}/mysql", "--no-defaults", "--user=root", f"--socket={replica.folder}/s"]
-    subprocess.run(load, input=text, check=True)
+    subprocess.run(replica.client_words(f"{CLIENTS}/mysql"), input=text, check=True)
     assert replica.sums() == source.sums()
 
 
@@ -280,7 +264,7 @@ def _await_primary(*members: Member) -> Member:
 def test_group() -> None:
     """Two members of stock and one of this build; it is killed and rejoins, as secondary and as primary."""
     folder = Path(tempfile.mkdtemp(prefix="redstart-group."))
-    ports = [_free_port() for _ in range(3)]
+    ports = [free_port() for _ in range(3)]
     seeds = ",".join(f"127.0.0.1:{port}" for port in ports)
     members = []
     try:

@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-# The kernel ends the child when this process ends, even by SIGKILL, so that no forgotten job keeps
-# writing into a tree that the next call works on.
-_TIED = ["setpriv", "--pdeathsig", "TERM", "--"]
 
+def tied(command: Sequence[str | Path], signal: str = "TERM") -> list[str]:
+    """`command` as a child that does not outlive this process.
 
-def tied(command: Sequence[str | Path]) -> list[str]:
-    """`command` as a child that does not outlive this process."""
-    return [*_TIED, *map(str, command)]
+    The kernel sends it the signal when this process ends, even by SIGKILL, so that no forgotten job keeps writing into a tree
+    that the next call works on.
+    """
+    return ["setpriv", "--pdeathsig", signal, "--", *map(str, command)]
 
 
 def run_logged(

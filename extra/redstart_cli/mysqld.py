@@ -1,0 +1,269 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""One server that a tool starts, watches, asks and ends.
+
+A tool that needs more derives from Mysqld. The server of `./redstart up` (server.py) is another thing: it outlives the call
+that has started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from redstart_cli.console import RedstartError
+from redstart_cli.process import tied
+
+# A server that repeats a failing read writes some 50 MB of error log a second.
+MAX_LOG_BYTES = 8 << 20
+LOG_LINES_SHOWN = 12
+FREEZE_TIMEOUT_SEC, WRITE_SEC = 5.0, 0.05
+
+
+class ServerError(RedstartError):
+    """A server has not done what it has to; the message has the end of what it said."""
+
+
+class NotReadyError(ServerError):
+    """A server has neither started nor ended in time; it was killed."""
+
+
+class NotStoppedError(ServerError):
+    """A server has not ended in time; it was killed."""
+
+
+@dataclass
+class Binary:
+    """A mysqld and how it is called."""
+
+    name: str
+    command: list[str]
+    options: list[str] = field(default_factory=list)
+    # What the command is called by: env with variables, for one.
+    prefix: list[str] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[str]:
+        """What options follow."""
+        return [*self.prefix, *self.command]
+
+
+def find_stock(root: Path) -> Binary | None:
+    """The stock server below a root directory, run by its own loader."""
+    mysqld = root / "usr/sbin/mysqld"
+    loader = next(root.glob("usr/lib/*-linux-gnu/ld-linux*.so.[12]"), None)
+    if not mysqld.exists() or loader is None:
+        return None
+    library = loader.parent
+    paths = [library, root / "lib" / library.name, library / "mysql/private", root / "usr/lib/mysql/private"]
+    # This build has no X plugin, stock has, with a port of its own.
+    return Binary("stock", [str(loader), "--library-path", ":".join(map(str, paths)), str(mysqld)],
+                  ["--mysqlx=OFF", f"--lc-messages-dir={root}/usr/share/mysql", f"--basedir={root}/usr",
+                   f"--plugin-dir={root}/usr/lib/mysql/plugin"])  # fmt: skip
+
+
+def connect(socket: Path, client_flag: int = 0, database: str | None = None, timeout_sec: float | None = None) -> Any:
+    """A connection as root, autocommit on; a read or write that takes longer than a time-out is an error."""
+    return pymysql.connect(
+        unix_socket=str(socket), user="root", database=database, autocommit=True, client_flag=client_flag, ssl_disabled=True,
+        read_timeout=timeout_sec, write_timeout=timeout_sec,
+    )  # fmt: skip
+
+
+def as_root() -> list[str]:
+    """What mysqld wants to be told before it runs as root."""
+    return ["--user=root"] if os.geteuid() == 0 else []
+
+
+def last_errors(text: str) -> str:
+    """The errors in a part of an error log, or its last lines."""
+    lines = text.splitlines()
+    wanted = [line for line in lines if "[ERROR]" in line or "Assertion" in line] or lines
+    return " | ".join(wanted[-LOG_LINES_SHOWN:])
+
+
+def initialise(
+    words: Sequence[str], data: Path, log: Path, timeout_sec: float = 600, how: str = "--initialize-insecure", script: str = ""
+) -> None:
+    """Make a data directory whose root user has no password; `words` are the server and its first options.
+
+    ServerError, with what it said, if that fails.
+    """
+    begin = log.stat().st_size if log.exists() else 0
+    command = tied([*words, *as_root(), how, f"--datadir={data}", f"--log-error={log}"], "KILL")
+    try:
+        done = subprocess.run(command, input=script, capture_output=True, text=True, errors="replace", timeout=timeout_sec)
+        problem = f"ended with {done.returncode}: {last_errors(_read(log, begin))} {done.stderr.strip()}" if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        problem = f"did not end within {timeout_sec} s: {last_errors(_read(log, begin))}"
+    if problem:
+        raise ServerError(f"{words[0]} could not make a data directory: it {problem}")
+
+
+def _read(log: Path, begin: int) -> str:
+    try:
+        with log.open(errors="replace") as file:
+            file.seek(begin)
+            return file.read(MAX_LOG_BYTES)
+    except FileNotFoundError:
+        return ""
+
+
+class Mysqld:
+    """A server on a data directory, by default not running. It dies with this process."""
+
+    # How often it is looked at while it starts.
+    poll_sec = 0.05
+    _process: subprocess.Popen[bytes] | None = None
+    _log_begin = 0
+    begin = 0.0
+
+    def __init__(
+        self, name: str, words: Sequence[str], data: Path, log: Path, options: Sequence[str], run: Path | None = None
+    ) -> None:
+        """`words` are the server and its first options.
+
+        Its socket is in `run`; without one in a folder of its own, with a short path, until it ends.
+        """
+        self.name, self.log = name, log
+        self._own_run = None if run else tempfile.TemporaryDirectory(prefix="redstart-mysqld-")
+        self.run = run or Path(self._own_run.name if self._own_run else "")
+        self.socket = self.run / "s"
+        files = [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={self.run}/pid", f"--log-error={log}"]
+        self.words = [*words, *files, *as_root(), *options]
+
+    # Starting
+
+    def launch(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start it with these options more; with these variables in its environment, and in that of nothing it is called by."""
+        if self.is_running:
+            raise ServerError(f"{self.name} runs already")
+        if shutil.which(self.words[0]) is None:
+            raise FileNotFoundError(f"there is no program {self.words[0]}")
+        variables = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+        self._log_begin = self.log.stat().st_size if self.log.exists() else 0
+        with self._output.open("wb") as output:
+            self.begin = time.monotonic()
+            # In a session of its own: Ctrl-C is for the tool, which ends it.
+            self._process = subprocess.Popen(
+                tied([*variables, *self.words, *options], "KILL"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def is_ready(self) -> bool:
+        """Whether it answers."""
+        try:
+            self.connect().close()
+        except (pymysql.err.MySQLError, OSError):
+            return False
+        return True
+
+    def await_ready(self, timeout_sec: float) -> None:
+        """Wait until it is ready; ServerError if it ends before, NotReadyError if it has not so long after its start."""
+        while True:
+            has_ended = not self.is_running
+            if self.is_ready():
+                return
+            if has_ended:
+                raise ServerError(f"{self.name} ended with {self.process.returncode} at its start: {self.errors()}")
+            if time.monotonic() > self.begin + timeout_sec:
+                problem = f"{self.name} did not start within {timeout_sec} s: {self.errors()}"
+                self.kill()
+                raise NotReadyError(problem)
+            time.sleep(self.poll_sec)
+
+    # Watching
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process of the last start."""
+        if self._process is None:
+            raise ServerError(f"{self.name} was not started")
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def _output(self) -> Path:
+        """What it says before it opens its error log."""
+        return self.run / "output"
+
+    def said(self) -> str:
+        """What it has written to its error log since its last start, at most MAX_LOG_BYTES."""
+        return _read(self.log, self._log_begin)
+
+    def errors(self) -> str:
+        """What it has said of errors, or its last lines."""
+        return last_errors(self.said() or _read(self._output, 0)) or f"it said nothing (log {self.log})"
+
+    # Asking
+
+    def connect(self) -> Any:
+        """A connection as root, autocommit on."""
+        return connect(self.socket)
+
+    def query(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements in a connection of their own; the rows of the last one."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def client_words(self, program: str | Path, *options: str) -> list[str]:
+        """How the mysql client is called on it."""
+        return [str(program), "--no-defaults", "--user=root", f"--socket={self.socket}", *options]
+
+    # Ending
+
+    def end(self, timeout_sec: float) -> int:
+        """A clean shutdown, if it runs; its exit status. NotStoppedError if it takes longer."""
+        self.process.terminate()
+        try:
+            return self.process.wait(timeout_sec)
+        except subprocess.TimeoutExpired as error:
+            raise NotStoppedError(f"{self.name} did not stop within {timeout_sec} s: {self.errors()}") from error
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill it, if it runs. A folder of its own goes."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._own_run is not None:
+            self._own_run.cleanup()
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Its threads stand still: a copy of its files holds what SIGKILL would leave."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            end = time.monotonic() + FREEZE_TIMEOUT_SEC
+            while not self._stands_still() and time.monotonic() < end:
+                time.sleep(0.002)
+            # For what it has told the kernel to write.
+            time.sleep(WRITE_SEC)
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def _stands_still(self) -> bool:
+        """Whether each of its threads is stopped, or has ended."""
+        states = [path.read_text(encoding="ascii") for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]
+        return all(text.rpartition(") ")[2][0] in "TtZX" for text in states)
