@@ -54,7 +54,8 @@ from binlog_check.logfile import (
     write_gtids,
     write_note,
 )
-from differential.server import Binary, Server, configure_keyring, copy, find_stock, initialise, with_keyring
+from differential.server import Server, configure_keyring, copy, initialise, with_keyring
+from redstart_cli.mysqld import Binary, find_stock
 
 CASES_AN_IMAGE = 8
 STALE_AN_IMAGE = 2
@@ -245,7 +246,7 @@ class Runner:
                 found = Found(facts, int(counts[0]), counts[1].strip() == "1")
             else:
                 found = Found(["refused", *self._messages(server)])
-            said = server.read_log()
+            said = server.said()
             return replace(found, n_at_checkpoint=said.count(_AT_CHECKPOINT), is_older=_OLDER in said,
                            has_checkpoint=read_checkpoint(log) is not None)  # fmt: skip
         finally:
@@ -255,7 +256,7 @@ class Runner:
     @staticmethod
     def _messages(server: Server) -> list[str]:
         lines = set(server.messages())
-        for line in server.read_log().splitlines():
+        for line in server.said().splitlines():
             if _NOTE.search(line):
                 lines.add(_NUMBER_OF_TIME.sub("", line))
         # What InnoDB says, of files and of variables that stock does not know, is compared by the differential test.

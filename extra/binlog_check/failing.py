@@ -9,7 +9,8 @@ from pathlib import Path
 
 from binlog_check.images import last_log
 from binlog_check.logfile import read_note
-from differential.server import Binary, Server, copy
+from differential.server import Server, copy
+from redstart_cli.mysqld import Binary
 from torture import preload
 from torture.fault import Fault
 

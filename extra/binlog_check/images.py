@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from binlog_check.logfile import MIN_SKIP_BYTES, XID, Checkpoint, read_checkpoint, transactions
-from differential.server import Binary, Server, configure_keyring, copy
+from differential.server import Server, configure_keyring, copy
+from redstart_cli.mysqld import Binary
 
 _UUID = "4b7a1c52-9d3e-11f0-8e6b-0242ac120002"
 _MODES = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]

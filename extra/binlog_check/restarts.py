@@ -12,7 +12,8 @@ from pathlib import Path
 from binlog_check.cases import moved_over
 from binlog_check.images import last_log, make_writes
 from binlog_check.logfile import is_in_use, read_checkpoint, read_gtids, read_note
-from differential.server import Binary, Server, copy
+from differential.server import Server, copy
+from redstart_cli.mysqld import Binary
 
 QUERIES = ["SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_purged", "SHOW BINARY LOGS"]
 NOTED = "SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'binlog_startup_scan_gtids_noted'"

@@ -32,7 +32,7 @@ from differential.canary import (
 from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
 from differential.mutations import MUTATIONS
 from differential.report import Report
-from differential.server import Binary, find_stock, has_strace, with_keyring
+from differential.server import has_strace, with_keyring
 from differential.states import (
     ServerFault,
     Setting,
@@ -42,6 +42,7 @@ from differential.states import (
     run_state,
     trusted_in_base,
 )
+from redstart_cli.mysqld import Binary, find_stock
 
 
 def parse() -> argparse.Namespace:

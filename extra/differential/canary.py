@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from differential.server import Binary
 from differential.states import TEMP_PATHS, Setting
+from redstart_cli.mysqld import Binary
 
 SOURCE = Path(__file__).with_name("canary.c")
 # Within so many states each has to be found.

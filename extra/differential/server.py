@@ -11,18 +11,20 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from redstart_cli import mysqld
+from redstart_cli.mysqld import MAX_LOG_BYTES, Binary, Mysqld, NotReadyError, ServerError
+from redstart_cli.process import tied
 
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
+INITIALISE_TIMEOUT_SEC = 300
 POOL_TIMEOUT_SEC = 20
 # A server that has not answered a question is hardly going to stop.
 STUCK_STOP_TIMEOUT_SEC = 15
 # For all questions, or all statements, at a time: several servers run at once, and the machine may be slow.
 QUERY_TIMEOUT_SEC = 300
-# A server that repeats a failing read writes some 50 MB of error log a second; it is killed.
-MAX_LOG_BYTES = 8 << 20
 NO_ANSWER = "no answer"
 
 # Pages are not flushed by the clock, so that what a kill leaves follows from the statements.
@@ -62,30 +64,6 @@ def without_old_errors(lines: list[str]) -> list[str]:
             after.add(thread)
         kept.append(line)
     return kept
-
-
-@dataclass
-class Binary:
-    """A mysqld and how it is called."""
-
-    name: str
-    command: list[str]
-    options: list[str] = field(default_factory=list)
-    # What the command is called by: env with variables, for one.
-    prefix: list[str] = field(default_factory=list)
-
-
-def find_stock(root: Path) -> Binary | None:
-    """The stock server below a root directory, run by its own loader."""
-    mysqld = root / "usr/sbin/mysqld"
-    loader = next(root.glob("usr/lib/*-linux-gnu/ld-linux*.so.[12]"), None)
-    if not mysqld.exists() or loader is None:
-        return None
-    library = loader.parent
-    paths = [library, root / "lib" / library.name, library / "mysql/private", root / "usr/lib/mysql/private"]
-    return Binary("stock", [str(loader), "--library-path", ":".join(map(str, paths)), str(mysqld)],
-                  ["--mysqlx=OFF", f"--lc-messages-dir={root}/usr/share/mysql", f"--basedir={root}/usr",
-                   f"--plugin-dir={root}/usr/lib/mysql/plugin"])
 
 
 def with_keyring(binary: Binary, place: Path, plugins: Path) -> Binary:
@@ -133,37 +111,34 @@ def can_mount() -> bool:
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-class Server:
+class Server(Mysqld):
     """One run of a server on a data directory."""
 
     def __init__(self, binary: Binary, home: Path, client: Path, options: list[str], mounts: Mounts = ()):
-        self.binary, self.home, self.client = binary, home, client
-        self.log = home / "error.log"
-        self.socket = home / "s"
-        self.log.unlink(missing_ok=True)
+        self.binary, self.home = binary, home
         self.is_stuck = False
-        # This test has killed it, or let it be killed.
-        self.is_killed = False
         self._is_flooded = False
-        command = [*binary.prefix, *binary.command, *COMMON, *binary.options, f"--datadir={home}/data",
-                   f"--socket={self.socket}", f"--pid-file={home}/pid", f"--log-error={self.log}",
-                   f"--tmpdir={home}/tmp", "--user=root", *options]
-        command = with_mounts(command, mounts)
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+        words = with_mounts([*binary.words, *COMMON, *binary.options], mounts)
+        super().__init__(binary.name, words, home / "data", home / "error.log", [f"--tmpdir={home}/tmp", *options], home)
+        # Without --commands it takes \! for an error, and what follows is run under the locks of FLUSH TABLES.
+        self._client = self.client_words(client, "-N", "-B", "-f", "--default-character-set=utf8mb4", "--commands",
+                                         "--system-command")
+        self.log.unlink(missing_ok=True)
+        self.launch()
+
+    def is_ready(self) -> bool:
+        """Whether it answers, or has until it died; or whether it fills its log without end."""
+        return "ready for connections" in self.said() or self._stop_flood()
 
     def wait_ready(self) -> bool:
         """True if it answers, or has until it died; False if it has refused to start."""
-        end = time.monotonic() + START_TIMEOUT_SEC
-        while time.monotonic() < end:
-            has_ended = self.process.poll() is not None
-            if "ready for connections" in self.read_log():
-                return True
-            if has_ended or self._stop_flood():
-                return False
-            time.sleep(0.05)
-        self.kill()
-        raise TimeoutError(f"{self.binary.name} neither starts nor refuses: {self.log}")
+        try:
+            self.await_ready(START_TIMEOUT_SEC)
+        except NotReadyError:
+            raise
+        except ServerError:
+            return False
+        return not self._is_flooded
 
     def wait_for_pool(self) -> None:
         """Wait until the buffer pool is loaded: a view shows more of a file that has been opened.
@@ -171,18 +146,11 @@ class Server:
         A server that cannot load it, or does not answer, is not waited for.
         """
         end = time.monotonic() + POOL_TIMEOUT_SEC
-        while time.monotonic() < end and self.process.poll() is None:
+        while time.monotonic() < end and self.is_running:
             answer = self.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_load_status'")
             if "completed" in answer or "Cannot" in answer or "ERROR" in answer or answer == NO_ANSWER:
                 return
             time.sleep(0.05)
-
-    def read_log(self) -> str:
-        try:
-            with self.log.open(errors="replace") as log:
-                return log.read(MAX_LOG_BYTES)
-        except FileNotFoundError:
-            return ""
 
     def _stop_flood(self) -> bool:
         """Kill it if it fills its log without end; true if it does."""
@@ -193,7 +161,7 @@ class Server:
 
     def has_read_too_little(self) -> bool:
         """True if a read ended before its last byte."""
-        return self._is_flooded or "bytes should have been read. Only" in self.read_log()
+        return self._is_flooded or "bytes should have been read. Only" in self.said()
 
     def check_end(self) -> None:
         """RuntimeError if somebody else has killed it, as the kernel does when there is no memory."""
@@ -203,15 +171,10 @@ class Server:
     def messages(self) -> list[str]:
         """Warnings and errors, without what differs from run to run."""
         found = set()
-        for line in without_old_errors(self.read_log().splitlines()):
+        for line in without_old_errors(self.said().splitlines()):
             if ("[Warning]" in line or "[ERROR]" in line) and BY_CHANCE not in line:
                 found.add(THREAD.sub("", NOISE.sub("", line)).strip())
         return sorted(found)
-
-    def _client(self) -> list[str]:
-        # Without --commands it takes \! for an error, and what follows is run under the locks of FLUSH TABLES.
-        return [str(self.client), "--no-defaults", "-uroot", "-S", str(self.socket), "-N", "-B", "-f",
-                "--default-character-set=utf8mb4", "--commands", "--system-command"]
 
     def sql(self, text: str) -> str:
         """Run statements; an error becomes a line of the answer, and so does waiting in vain."""
@@ -222,7 +185,7 @@ class Server:
             return NO_ANSWER
 
     def _sql(self, text: str) -> str:
-        stdout, stderr = self._talk(self._client(), text, subprocess.PIPE)
+        stdout, stderr = self._talk(self._client, text, subprocess.PIPE)
         errors = [line for line in stderr.splitlines() if line.startswith("ERROR")]
         if bad := [line for line in errors if "Unknown command" in line or line.startswith("ERROR 1064")]:
             raise RuntimeError(f"the test itself is wrong: {bad[0]}")
@@ -235,8 +198,8 @@ class Server:
         with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
             file.write(text)
             file.seek(0)
-            client = subprocess.Popen(command, text=True, stdin=file, stdout=subprocess.PIPE, stderr=stderr,
-                                      errors="replace", preexec_fn=die_with_parent)
+            client = subprocess.Popen(tied(command, "KILL"), text=True, stdin=file, stdout=subprocess.PIPE, stderr=stderr,
+                                      errors="replace")
         with client:
             while True:
                 try:
@@ -252,7 +215,7 @@ class Server:
         """The answers to several queries, errors among them."""
         text = "".join(f"SELECT '@@@{number}';\n{query};\n" for number, query in enumerate(queries))
         try:
-            stdout, _ = self._talk([*self._client(), "-n"], text, subprocess.STDOUT)
+            stdout, _ = self._talk([*self._client, "-n"], text, subprocess.STDOUT)
         except subprocess.TimeoutExpired:
             self.is_stuck = True
             return [NO_ANSWER] * len(queries)
@@ -267,8 +230,8 @@ class Server:
 
     def start_sql(self, text: str) -> subprocess.Popen[str]:
         """Run statements in the background."""
-        process = subprocess.Popen(self._client(), text=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+        process = subprocess.Popen(tied(self._client, "KILL"), text=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         assert process.stdin is not None
         try:
             process.stdin.write(text)
@@ -289,19 +252,16 @@ class Server:
                 client.wait()
 
     def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(STUCK_STOP_TIMEOUT_SEC if self.is_stuck else STOP_TIMEOUT_SEC)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                raise
+        """Shut down, if it runs."""
+        self.end(STUCK_STOP_TIMEOUT_SEC if self.is_stuck else STOP_TIMEOUT_SEC)
 
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            self.is_killed = True
-            self.process.kill()
-        self.process.wait()
+
+def initialise(binary: Binary, home: Path, options: Iterable[str] = ()) -> None:
+    """Make an empty data directory."""
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "tmp").mkdir(parents=True)
+    words = [*binary.words, *COMMON, *binary.options, *options, "--skip-log-bin", f"--tmpdir={home}/tmp"]
+    mysqld.initialise(binary.name, words, home / "data", home / "init.log", INITIALISE_TIMEOUT_SEC)
 
 
 def die_with_parent() -> None:
@@ -309,16 +269,6 @@ def die_with_parent() -> None:
     import ctypes
 
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def initialise(binary: Binary, home: Path, options: Iterable[str] = ()) -> None:
-    """Make an empty data directory."""
-    shutil.rmtree(home, ignore_errors=True)
-    (home / "tmp").mkdir(parents=True)
-    command = [*binary.command, *COMMON, *binary.options, *options, "--initialize-insecure", "--skip-log-bin",
-               f"--datadir={home}/data", f"--log-error={home}/init.log", f"--tmpdir={home}/tmp", "--user=root"]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL, timeout=300)
 
 
 def copy(source: Path, target: Path) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 
 from differential.mutations import BY_SERVERS, MAX_DEPTH, MUTATIONS, NO_FILES, WEIGHTS
 from differential.outcome import MAX_RUNS, NO_TIMES, OWN_DEATHS, Outcome, ask, difference, read_start
-from differential.server import Binary, Server, can_mount, configure_keyring, copy, has_strace, initialise
+from differential.server import Server, can_mount, configure_keyring, copy, has_strace, initialise
 from differential.statements import SCHEMAS, Statements, is_table
+from redstart_cli.mysqld import Binary, NotReadyError, NotStoppedError
 
 # Longer than the map's thread waits after DDL, and than a directory is too young to be trusted.
 SETTLE_SEC = 6.5
@@ -48,7 +49,7 @@ def make_base(binary: Binary, client: Path, home: Path, options: list[str]) -> N
     deepest.mkdir(parents=True)
     server = Server(binary, home, client, ["--skip-log-bin", *options])
     if not server.wait_ready():
-        raise ServerFault(f"cannot start: {server.read_log()}")
+        raise ServerFault(f"cannot start: {server.said()}")
     server.sql("".join(f"CREATE DATABASE {name};" for name in SCHEMAS))
     server.stop()
     shutil.move(home / "data/c", home / "link/c")
@@ -67,10 +68,10 @@ def run_on_base(binary: Binary, client: Path, base: Path, home: Path, options: l
         directories = f"--innodb-directories={home}/ext1;{home}/ext2"
         server = Server(binary, home, client, ["--skip-log-bin", directories, *options])
         if not server.wait_ready():
-            raise ServerFault(f"cannot start: {server.read_log()}")
+            raise ServerFault(f"cannot start: {server.said()}")
         time.sleep(SETTLE_SEC)
         server.stop()
-        logs.append(server.read_log())
+        logs.append(server.said())
     return logs
 
 
@@ -245,7 +246,7 @@ class State:
             if leaves_map:
                 self.wait_for_map()
             self.require(not server.is_stuck, f"{name} does not answer")
-            self.require(server.process.poll() is None, f"{name} died: {server.process.poll()}, {server.messages()}")
+            self.require(server.is_running, f"{name} died: {server.process.returncode}, {server.messages()}")
             self.end(server, end)
             if end in STOPS:
                 self.require(server.process.poll() == 0,
@@ -255,7 +256,7 @@ class State:
             self.is_own = name == "on" and self.has_redo and (end not in STOPS or is_flushed)
             # Clients get in each other's way, or outlive the server, and put a file where another was.
             self.is_sound = self.is_sound and n_clients == 1 and end != "ddl" and (end in STOPS or self.has_redo)
-        except (TimeoutError, subprocess.TimeoutExpired) as error:
+        except (NotReadyError, NotStoppedError) as error:
             self.note(f"{name} hangs")
             self.require(False, f"{name} neither starts, stops nor refuses: {error}")
         finally:
@@ -532,15 +533,15 @@ class State:
                     ask(server, facts, turn, r, self.in_place)
                     if not (turn == 1 and r.random() < 0.3):
                         server.stop()
-            except TimeoutError:
+            except NotReadyError:
                 facts[f"{turn} starts"] = False
                 facts[f"{turn} hangs"] = True
-            except subprocess.TimeoutExpired:
+            except NotStoppedError:
                 facts[f"{turn} stops"] = False  # there is no such fact if it does
             finally:
                 server.kill()
             server.check_end()
-            result.starts.append(read_start(server.read_log()))
+            result.starts.append(read_start(server.said()))
             facts[f"{turn} messages"] = server.messages()
             if result.short_read_in is None and server.has_read_too_little():
                 result.short_read_in = turn

@@ -44,7 +44,7 @@ class Server(Mysqld):
 
     def initialize(self) -> None:
         """Make the data directory; root has no password."""
-        initialise(self._first, self.folder / "data", self.log)
+        initialise(self.name, self._first, self.folder / "data", self.log)
 
     def start(self, *options: str) -> None:
         """Start, and wait until it answers."""

@@ -17,9 +17,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import pymysql
+from pymysql.connections import Connection
 
 from redstart_cli.console import RedstartError
 from redstart_cli.process import tied
@@ -72,7 +74,9 @@ def find_stock(root: Path) -> Binary | None:
                    f"--plugin-dir={root}/usr/lib/mysql/plugin"])  # fmt: skip
 
 
-def connect(socket: Path, client_flag: int = 0, database: str | None = None, timeout_sec: float | None = None) -> Any:
+def connect(
+    socket: Path, client_flag: int = 0, database: str | None = None, timeout_sec: float | None = None
+) -> Connection[Any]:
     """A connection as root, autocommit on; a read or write that takes longer than a time-out is an error."""
     return pymysql.connect(
         unix_socket=str(socket), user="root", database=database, autocommit=True, client_flag=client_flag, ssl_disabled=True,
@@ -93,11 +97,17 @@ def last_errors(text: str) -> str:
 
 
 def initialise(
-    words: Sequence[str], data: Path, log: Path, timeout_sec: float = 600, how: str = "--initialize-insecure", script: str = ""
+    name: str,
+    words: Sequence[str],
+    data: Path,
+    log: Path,
+    timeout_sec: float | None = None,
+    how: str = "--initialize-insecure",
+    script: str = "",
 ) -> None:
     """Make a data directory whose root user has no password; `words` are the server and its first options.
 
-    ServerError, with what it said, if that fails.
+    The server is told `how`, and given a script. ServerError, with what it said, if that fails.
     """
     begin = log.stat().st_size if log.exists() else 0
     command = tied([*words, *as_root(), how, f"--datadir={data}", f"--log-error={log}"], "KILL")
@@ -107,7 +117,7 @@ def initialise(
     except subprocess.TimeoutExpired:
         problem = f"did not end within {timeout_sec} s: {last_errors(_read(log, begin))}"
     if problem:
-        raise ServerError(f"{words[0]} could not make a data directory: it {problem}")
+        raise ServerError(f"{name} could not make a data directory: it {problem}")
 
 
 def _read(log: Path, begin: int) -> str:
@@ -124,6 +134,8 @@ class Mysqld:
 
     # How often it is looked at while it starts.
     poll_sec = 0.05
+    # Whether the tool has killed it since its last start, or has let it be killed.
+    is_killed = False
     _process: subprocess.Popen[bytes] | None = None
     _log_begin = 0
     begin = 0.0
@@ -136,20 +148,23 @@ class Mysqld:
         Its socket is in `run`; without one in a folder of its own, with a short path, until it ends.
         """
         self.name, self.log = name, log
-        self._own_run = None if run else tempfile.TemporaryDirectory(prefix="redstart-mysqld-")
-        self.run = run or Path(self._own_run.name if self._own_run else "")
-        self.socket = self.run / "s"
-        files = [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={self.run}/pid", f"--log-error={log}"]
+        self._own_run: tempfile.TemporaryDirectory[str] | None = None
+        if run is None:
+            self._own_run = tempfile.TemporaryDirectory(prefix="redstart-mysqld-")
+            run = Path(self._own_run.name)
+        self.run, self.socket, self._output = run, run / "s", run / "output"
+        files = [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={run}/pid", f"--log-error={log}"]
         self.words = [*words, *files, *as_root(), *options]
 
     # Starting
 
     def launch(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start it with these options more; with these variables in its environment, and in that of nothing it is called by."""
+        """Start it with these options more, and with these variables in its environment."""
         if self.is_running:
             raise ServerError(f"{self.name} runs already")
         if shutil.which(self.words[0]) is None:
             raise FileNotFoundError(f"there is no program {self.words[0]}")
+        self.is_killed = False
         variables = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
         self._log_begin = self.log.stat().st_size if self.log.exists() else 0
         with self._output.open("wb") as output:
@@ -199,10 +214,9 @@ class Mysqld:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
-    @property
-    def _output(self) -> Path:
-        """What it says before it opens its error log."""
-        return self.run / "output"
+    def output(self) -> str:
+        """What it has said before it had opened its error log."""
+        return _read(self._output, 0)
 
     def said(self) -> str:
         """What it has written to its error log since its last start, at most MAX_LOG_BYTES."""
@@ -210,11 +224,11 @@ class Mysqld:
 
     def errors(self) -> str:
         """What it has said of errors, or its last lines."""
-        return last_errors(self.said() or _read(self._output, 0)) or f"it said nothing (log {self.log})"
+        return last_errors(self.said() or self.output()) or f"it said nothing (log {self.log})"
 
     # Asking
 
-    def connect(self) -> Any:
+    def connect(self) -> Connection[Any]:
         """A connection as root, autocommit on."""
         return connect(self.socket)
 
@@ -231,6 +245,12 @@ class Mysqld:
 
     # Ending
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
     def end(self, timeout_sec: float) -> int:
         """A clean shutdown, if it runs; its exit status. NotStoppedError if it takes longer."""
         self.process.terminate()
@@ -243,6 +263,7 @@ class Mysqld:
 
     def kill(self) -> None:
         """Kill it, if it runs. A folder of its own goes."""
+        self.is_killed = self.is_killed or self.is_running
         if self._process is not None:
             self._process.kill()
             self._process.wait()

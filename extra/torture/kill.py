@@ -9,8 +9,8 @@ import shutil
 import time
 from dataclasses import replace
 
-from differential.server import Binary
 from redstart_cli.console import warn
+from redstart_cli.mysqld import Binary
 from torture import load, preload
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening
 from torture.oracle import NEVER, Verdict

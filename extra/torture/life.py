@@ -21,8 +21,8 @@ import pymysql
 
 from bench import unlogged
 from bench.errors import BenchError
-from differential.server import Binary
 from redstart_cli.console import say
+from redstart_cli.mysqld import Binary
 from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal

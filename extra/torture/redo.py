@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import BenchError
-from differential.server import Binary
 from redstart_cli.console import RedstartError, say
+from redstart_cli.mysqld import Binary
 from torture import pages, redolog
 from torture.held import Held, held
 from torture.life import Clients, Counts, Rig, case_of, innochecksum, opening

@@ -18,8 +18,9 @@ from typing import Any
 
 import pymysql
 
-from differential.server import Binary, die_with_parent
+from differential.server import die_with_parent
 from redstart_cli.console import warn
+from redstart_cli.mysqld import Binary
 from torture import binlog, load, pages, subjects
 from torture.oracle import History, Observed, State, Table, Verdict, balances
 from torture.settings import HANDED_OVER, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT, Setting

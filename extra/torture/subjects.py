@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from bench.subjects import inspect_binary, stock_settings
-from differential.server import Binary, find_stock
+from redstart_cli.mysqld import Binary, find_stock
 
 KEYRING = "component_keyring_file"
 SUBJECTS = ("ours", "off", "stock")

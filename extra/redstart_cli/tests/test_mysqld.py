@@ -153,10 +153,10 @@ def test_a_server_dies_with_its_tool(tmp_path: Path, words: list[str]) -> None:
 
 def test_a_data_directory(tmp_path: Path, words: list[str]) -> None:
     log = tmp_path / "log"
-    initialise(words, tmp_path / "data", log)
+    initialise("ours", words, tmp_path / "data", log)
     assert (tmp_path / "data").is_dir()
-    with pytest.raises(ServerError, match=r"could not make a data directory: it ended with 4: T 0 \[ERROR\] no such thing"):
-        initialise([*words, "--fail=4"], tmp_path / "other", log)
+    with pytest.raises(ServerError, match=r"^ours could not make a data directory: it ended with 4: T 0 \[ERROR\] no such thing"):
+        initialise("ours", [*words, "--fail=4"], tmp_path / "other", log)
 
 
 def test_errors_come_first() -> None:

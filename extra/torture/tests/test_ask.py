@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from differential.server import Binary
+from redstart_cli.mysqld import Binary
 from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
 from torture.oracle import NEVER, History, State, Step, Table, Verdict

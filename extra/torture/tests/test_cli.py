@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from bench.errors import BenchError
-from differential.server import Binary
 from redstart_cli import build as builds
+from redstart_cli.mysqld import Binary
 from torture import canaries, cli, stack, subjects
 from torture.life import Counts, Rig
 from torture.tests.helpers import counts_of

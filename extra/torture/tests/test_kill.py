@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from differential.server import Binary
+from redstart_cli.mysqld import Binary
 from torture import kill
 from torture.kill import KillLife
 from torture.life import Rig

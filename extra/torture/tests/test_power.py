@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import BenchError
-from differential.server import Binary
+from redstart_cli.mysqld import Binary
 from torture import power
 from torture.life import Rig
 from torture.oracle import NEVER, Verdict

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from differential.server import Binary
 from redstart_cli.console import RedstartError
+from redstart_cli.mysqld import Binary
 from torture import cli, recovered, redo, redolog
 from torture.life import Rig
 from torture.pages import crc32c

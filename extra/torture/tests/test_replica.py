@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from differential.server import Binary
+from redstart_cli.mysqld import Binary
 from torture import replica as replicas
 from torture.kill import KillLife
 from torture.life import Rig
