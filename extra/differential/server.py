@@ -264,13 +264,6 @@ def initialise(binary: Binary, home: Path, options: Iterable[str] = ()) -> None:
     mysqld.initialise(binary.name, words, home / "data", home / "init.log", INITIALISE_TIMEOUT_SEC)
 
 
-def die_with_parent() -> None:
-    """Let no server outlive the test."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
 def copy(source: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     subprocess.run(["cp", "-a", "--sparse=always", "--reflink=auto", str(source), str(target)], check=True)

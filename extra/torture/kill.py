@@ -193,7 +193,7 @@ class KillLife:
             self._wrong(f"{server.binary.name} died under load with {server.process.returncode}: {server.errors()}")
         elif how == "shutdown":
             clients.expect_end()
-            server.terminate()
+            server.process.terminate()
             time.sleep(r.uniform(0, self._start_sec))
         elif how == "start":
             self._verdict.wrong += clients.stop()

@@ -19,6 +19,7 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT
 
+from redstart_cli import mysqld
 from torture.oracle import History, Journal, Op, State, Step, Table, xid
 
 CLIENTS = 4
@@ -459,10 +460,7 @@ class Defect(Exception):
 
 def connect(socket: Path, timeout_sec: float = 60) -> Any:
     """A connection of the rig or of a client."""
-    return pymysql.connect(
-        unix_socket=str(socket), user="root", autocommit=True, read_timeout=timeout_sec, write_timeout=timeout_sec,
-        client_flag=CLIENT.FOUND_ROWS, charset="utf8mb4",
-    )  # fmt: skip
+    return mysqld.connect(socket, CLIENT.FOUND_ROWS, timeout_sec=timeout_sec)
 
 
 @dataclass

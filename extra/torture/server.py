@@ -3,33 +3,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import re
-import signal
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
-from differential.server import die_with_parent
+from redstart_cli import mysqld
 from redstart_cli.console import warn
-from redstart_cli.mysqld import Binary
+from redstart_cli.mysqld import Binary, Mysqld, NotStoppedError, ServerError
 from torture import binlog, load, pages, subjects
 from torture.oracle import History, Observed, State, Table, Verdict, balances
 from torture.settings import HANDED_OVER, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT, Setting
 
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
+INITIALISE_TIMEOUT_SEC = 600
 CHECK_TIMEOUT_SEC = 120
-FREEZE_TIMEOUT_SEC, WRITE_SEC = 5.0, 0.05
-LOG_LINES_SHOWN = 12
 # Undo is read page by page, by a thread that has a name: threads have none without the performance schema.
 UNDO_BY_PAGE = ("--loose-innodb-undo-read-ahead-pages=0", "--performance-schema=ON")
 # What binlog_startup_scan leaves out is in a large file, so there is one more often than not.
@@ -37,7 +31,6 @@ LARGE_LOG_SHARE = 2 / 3
 _OLDER = "when the last binary log was written: it seems that its files were put back"
 _READY = re.compile("ready for connections")
 _UNDO_READ = re.compile(r"The undo logs of recovered transactions were read")
-MAX_LOG_BYTES = 8 << 20
 TRUNCATE_SEC = 5.0
 ENCRYPT = ("OFF", "OFF", "ON")
 
@@ -46,7 +39,7 @@ COMMON = (
     "--lower-case-table-names=0", "--log-error-verbosity=3", "--innodb-buffer-pool-load-at-startup=OFF",
     "--innodb-data-file-path=ibdata1:12M:autoextend", "--innodb-temp-data-file-path=ibtmp1:12M:autoextend",
     "--log-bin=binlog", "--server-id=1", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
-    "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1", "--user=root",
+    "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1",
 )  # fmt: skip
 
 
@@ -103,71 +96,41 @@ class Place:
     crash: str = ""
 
 
-class Server:
+class Server(Mysqld):
     """One run of a server."""
+
+    poll_sec = 0.02
 
     def __init__(self, binary: Binary, place: Place, extra: Sequence[str] = ()) -> None:
         self.binary = binary
         self.place = place
-        # The path of a socket must be short, and it must not lie on the image.
-        self._sockets = tempfile.TemporaryDirectory(prefix="torture-")
-        self.socket = Path(self._sockets.name) / "s"
-        self._log_begin = place.log.stat().st_size if place.log.exists() else 0
         # MySQL does not start with what a crash has left of the log in which it notes that it empties an undo tablespace.
         for path in [path for path in place.data.glob("undo_*_trunc.log") if not path.stat().st_size]:
             warn(f"removed {path.name}, which has no bytes: MySQL would not start")
             path.unlink()
         if subjects.has_keyring(place.data):
             subjects.write_keyring(place.data)  # it may be a copy
-        self.begin = time.monotonic()
-        command = [
-            *binary.command, *COMMON, *place.options, *binary.options, *extra, f"--datadir={place.data}",
-            f"--socket={self.socket}", f"--pid-file={self._sockets.name}/pid", f"--log-error={place.log}",
-            f"--tmpdir={self._sockets.name}",
-        ]  # fmt: skip
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **place.environment},
-            preexec_fn=die_with_parent,
-        )
+        words = [*binary.words, *COMMON, *place.options, *binary.options, *extra]
+        super().__init__(binary.name, words, place.data, place.log, [])
+        self.words.append(f"--tmpdir={self.run}")
+        self.launch(environment=place.environment)
+
+    def connect(self) -> Any:
+        """A connection of the rig."""
+        return load.connect(self.socket)
 
     def wait_ready(self, timeout_sec: float = START_TIMEOUT_SEC) -> str:
         """Empty if the server answers, else why it does not."""
-        end = self.begin + timeout_sec
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                return f"{self.binary.name} ended with {self.process.returncode} at its start: {self.errors()}"
-            try:
-                load.connect(self.socket).close()
-                return ""
-            except (pymysql.err.MySQLError, OSError):
-                time.sleep(0.02)
-        self.kill()
-        return f"{self.binary.name} did not start within {timeout_sec} s: {self.errors()}"
+        try:
+            self.await_ready(timeout_sec)
+        except ServerError as problem:
+            return str(problem)
+        return ""
 
     @property
     def has_died(self) -> bool:
         """Whether it has ended although nobody has ended it."""
-        return self.process.poll() is not None
-
-    def errors(self) -> str:
-        """What it has said of errors, or its last lines."""
-        if not self.place.log.exists():
-            return "no error log"
-        lines = self.said().splitlines()
-        wanted = [line for line in lines if "[ERROR]" in line or "Assertion" in line] or lines
-        return " | ".join(wanted[-LOG_LINES_SHOWN:])
-
-    def said(self) -> str:
-        """What this run has written to the error log."""
-        if not self.place.log.exists():
-            return ""
-        with self.place.log.open(errors="replace") as file:
-            file.seek(self._log_begin)
-            return file.read(MAX_LOG_BYTES)
+        return not self.is_running
 
     def has(self, option: str) -> bool:
         """Whether it is a server of this build with a variable ON; others do not know it."""
@@ -199,66 +162,27 @@ class Server:
         """The same, when clients can connect."""
         return self.reads_undo() and bool(_READY.search(self.said()))
 
-    def terminate(self) -> None:
-        """Begin a clean shutdown."""
-        self.process.send_signal(signal.SIGTERM)
-
     def stop(self, timeout_sec: float = STOP_TIMEOUT_SEC) -> str:
         """A clean shutdown; empty, or what was wrong with it."""
-        self.terminate()
         try:
-            self.process.wait(timeout_sec)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return f"{self.binary.name} did not stop within {timeout_sec} s: {self.errors()}"
-        finally:
-            self._sockets.cleanup()
-        if self.process.returncode != 0:
-            return f"{self.binary.name} ended with {self.process.returncode} at its stop: {self.errors()}"
-        return ""
+            code = self.end(timeout_sec)
+        except NotStoppedError as problem:
+            return str(problem)
+        return f"{self.name} ended with {code} at its stop: {self.errors()}" if code else ""
 
     def stop_flushed(self) -> str:
         """A clean shutdown that leaves no redo to be applied, whatever innodb_fast_shutdown is; empty, or what was wrong."""
         try:
-            connection = load.connect(self.socket)
-            with connection, connection.cursor() as cursor:
-                cursor.execute("SET GLOBAL innodb_fast_shutdown = 1")
+            self.query("SET GLOBAL innodb_fast_shutdown = 1")
         except (pymysql.err.MySQLError, OSError) as problem:
-            return f"{self.binary.name} was not ready to be stopped: {problem}: {self.errors()}"
+            return f"{self.name} was not ready to be stopped: {problem}: {self.errors()}"
         return self.stop()
-
-    @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Its threads stand still: a copy of its files holds what SIGKILL would leave."""
-        self.process.send_signal(signal.SIGSTOP)
-        try:
-            end = time.monotonic() + FREEZE_TIMEOUT_SEC
-            while not self._stands_still() and time.monotonic() < end:
-                time.sleep(0.002)
-            # For what it has told the kernel to write.
-            time.sleep(WRITE_SEC)
-            yield
-        finally:
-            self.process.send_signal(signal.SIGCONT)
-
-    def _stands_still(self) -> bool:
-        """Whether each of its threads is stopped, or has ended."""
-        states = [path.read_text(encoding="ascii") for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]
-        return all(text.rpartition(") ")[2][0] in "TtZX" for text in states)
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._sockets.cleanup()
 
 
 def initialise(binary: Binary, place: Place, has_keyring: bool = False) -> None:
     """Make a data directory with what the load expects, and stop cleanly."""
-    command = [*binary.command, *COMMON, *place.options, *binary.options, "--initialize-insecure",
-               f"--datadir={place.data}", f"--log-error={place.log}"]  # fmt: skip
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL, timeout=600)  # fmt: skip
+    words = [*binary.words, *COMMON, *place.options, *binary.options]
+    mysqld.initialise(binary.name, words, place.data, place.log, INITIALISE_TIMEOUT_SEC)
     if has_keyring:
         subjects.write_keyring(place.data)
     server = Server(binary, place)
@@ -266,10 +190,7 @@ def initialise(binary: Binary, place: Place, has_keyring: bool = False) -> None:
         problem = server.wait_ready()
         if problem:
             raise RuntimeError(problem)
-        connection = load.connect(server.socket)
-        with connection, connection.cursor() as cursor:
-            for text in load.schema(has_keyring):
-                cursor.execute(text)
+        server.query(*load.schema(has_keyring))
         problem = server.stop()
         if problem:
             raise RuntimeError(problem)

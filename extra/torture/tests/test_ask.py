@@ -42,8 +42,7 @@ def test_a_client_without_its_row() -> None:
 def fake_server(log: Path, name: str = "ours", option: str = MAP_ON) -> Server:
     server = Server.__new__(Server)
     server.binary = Binary(name, [])
-    server.place = Place(log.parent, log, [option])
-    server._log_begin = 0
+    server.place, server.log = Place(log.parent, log, [option]), log
     return server
 
 

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import pymysql
 import pytest
 
 from torture import held as held_module
 from torture import load
 from torture.held import Held
-from torture.server import Server
 
 ROWS = Held({"c0.w": "1 | OK", "c1.t0": "2 | OK"}, {"files": "c0/w.ibd"})
 
@@ -59,37 +53,3 @@ def test_tables_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.discarded == {("c0", "t0")}
     with pytest.raises(pymysql.err.OperationalError):
         held_module._ask_table(Cursor(1146), "c0", "t1", found)
-
-
-def test_a_frozen_server_writes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "counted"
-    program = (
-        "import sys, threading\n"
-        "def work():\n"
-        "    while True:\n"
-        "        with open(sys.argv[1], 'ab') as file: file.write(b'x')\n"
-        "for _ in range(3): threading.Thread(target=work, daemon=True).start()\n"
-        "threading.Event().wait()\n"
-    )
-    server = object.__new__(Server)
-    server.process = subprocess.Popen([sys.executable, "-c", program, path])
-
-    def grows() -> bool:
-        size = path.stat().st_size if path.exists() else 0
-        end = time.monotonic() + 0.3
-        while time.monotonic() < end:
-            time.sleep(0.01)
-            if path.exists() and path.stat().st_size > size:
-                return True
-        return False
-
-    try:
-        end = time.monotonic() + 30
-        while not grows() and time.monotonic() < end:
-            pass
-        with server.frozen():
-            assert not grows()
-        assert grows()
-    finally:
-        server.process.kill()
-        server.process.wait()
