@@ -8,18 +8,14 @@ mount namespace of the server's own, so that neither can be left behind.
 from __future__ import annotations
 
 import os
-import shutil
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pymysql
+from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
 from bench import logs, tools
@@ -27,8 +23,9 @@ from bench.diskstats import Counters, Device, Sampler
 from bench.errors import BenchError, Unavailable
 from bench.layout import Layout
 from bench.subjects import Binary
+from redstart_cli import mysqld
+from redstart_cli.mysqld import Mysqld
 
-POLL_SEC = 0.005
 MARIADB_SHARE = Path("/usr/share/mysql")
 STOP_TIMEOUT_SEC = 600.0
 STATUS_PREFIXES = (
@@ -57,15 +54,14 @@ def launch_command(
 
     `binds` are directories that a server in a root sees at the same path as everybody else.
     """
-    head = ["setpriv", "--pdeathsig", "KILL"]
     groups = [*map(str, procs), "--"]
     server = [str(binary.path), *options]
     if binary.root is None:
-        return [*head, "sh", "-c", _PLAIN, "sh", *groups, *server]
+        return ["sh", "-c", _PLAIN, "sh", *groups, *server]
     unshare = ["unshare", "--mount", "--propagation", "private"]
     points = [str(path) for path in binds]
     root = str(binary.root)
-    return [*head, *unshare, "sh", "-c", _CHROOT, "sh", *groups, root, *points, "--", *server]
+    return [*unshare, "sh", "-c", _CHROOT, "sh", *groups, root, *points, "--", *server]
 
 
 @dataclass
@@ -77,13 +73,15 @@ class StartTimes:
     first_query_time: float
 
 
-class Server:
+class Server(Mysqld):
     """One start of a server on a data directory, as a context manager.
 
     Temporary files go to `tmp` beside the data directory, so to the same volume. The binary log is on, as it is by default.
     Leaving the context kills the server if it still runs. `startup` starts it and waits until
-    it answers. Errors (a server that dies, a time-out) are BenchErrors that quote the log.
+    it answers. Errors (a server that dies, a time-out) quote the log.
     """
+
+    poll_sec = 0.005
 
     def __init__(
         self,
@@ -94,70 +92,30 @@ class Server:
         log: Path,
         procs: Sequence[Path] = (),
     ) -> None:
-        self._layout = layout
         self.binary = binary
         self.datadir = datadir
         self.tmpdir = datadir.parent / "tmp"
-        self.log = log
-        self._procs = procs
-        self._run_dir = Path(tempfile.mkdtemp(prefix="redstart-bench-"))
-        self.socket = self._run_dir / "s"
-        self.options = self._common_options() + list(options)
-        self._process: subprocess.Popen[bytes] | None = None
+        own = [f"--tmpdir={self.tmpdir}", "--skip-networking", "--log-bin=binlog", "--server-id=1"]
+        if binary.flavour == "mysql":
+            own += ["--log-timestamps=UTC", "--log-error-verbosity=3", "--secure-file-priv=NULL", "--loose-mysqlx=OFF"]
+        else:
+            # What MySQL has by default.
+            own += ["--binlog-format=ROW", "--sync-binlog=1"]
+        super().__init__("the server", [str(binary.path), "--no-defaults"], datadir, log, [*own, *options])
+        self.command = self.words
+        """The command line, as the JSON shows it."""
+        self.words = launch_command(binary, self.command[1:], [layout.base, self.run], procs)
         self.lines: list[logs.LogLine] = []
         self._log_offset = 0
         self._log_rest = b""
+        self._ready: logs.LogLine | None = None
+        self._first_answer = 0.0
         self.sampler: Sampler | None = None
-
-    def _common_options(self) -> list[str]:
-        options = [
-            "--no-defaults",
-            f"--datadir={self.datadir}",
-            f"--socket={self.socket}",
-            f"--pid-file={self._run_dir / 'pid'}",
-            f"--log-error={self.log}",
-            f"--tmpdir={self.tmpdir}",
-            "--skip-networking",
-            "--log-bin=binlog",
-            "--server-id=1",
-        ]
-        if os.geteuid() == 0:
-            options.insert(1, "--user=root")
-        if self.binary.flavour == "mysql":
-            options += [
-                "--log-timestamps=UTC",
-                "--log-error-verbosity=3",
-                "--secure-file-priv=NULL",
-                "--loose-mysqlx=OFF",
-            ]
-        else:
-            # What MySQL has by default.
-            options += ["--binlog-format=ROW", "--sync-binlog=1"]
-        return options
-
-    @property
-    def command(self) -> list[str]:
-        """The command line, as the JSON shows it."""
-        return [str(self.binary.path), *self.options]
 
     @property
     def pid(self) -> int:
         """Process id of the running server."""
-        if self._process is None:
-            raise BenchError("the server is not running")
-        return self._process.pid
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
-        shutil.rmtree(self._run_dir, ignore_errors=True)
+        return self.process.pid
 
     def startup(self, timeout_sec: float, device: Device | None = None) -> StartTimes:
         """Starts the server and waits for its first answer.
@@ -167,51 +125,28 @@ class Server:
         tools.need("setpriv", "unshare")
         self.log.unlink(missing_ok=True)
         self.tmpdir.mkdir(exist_ok=True)
-        binds = [self._layout.base, self._run_dir]
-        command = launch_command(self.binary, self.options, binds, self._procs)
-        output = open(self._run_dir / "output", "wb")
         exec_time = time.time()
-        with output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        self.sampler = Sampler(device, self._process.pid)
+        self.launch()
+        self.sampler = Sampler(device, self.pid)
         self.sampler.start()
         try:
-            deadline = time.monotonic() + timeout_sec
-            ready = self._wait_ready(deadline)
-            first = self._wait_answer(deadline)
+            self.await_ready(timeout_sec)
         finally:
             self.sampler.stop()
-        return StartTimes(exec_time, ready.time, first)
+        assert self._ready
+        return StartTimes(exec_time, self._ready.time, self._first_answer)
 
-    def _wait_ready(self, deadline: float) -> logs.LogLine:
-        while True:
-            dead = self._process is None or self._process.poll() is not None
-            for line in self._read_log():
-                if logs.is_ready(line):
-                    return line
-            if dead:
-                raise BenchError(f"the server died while starting: {self._last_words()}")
-            if time.monotonic() > deadline:
-                raise BenchError(f"the server was not ready in time: {self._last_words()}")
-            time.sleep(POLL_SEC)
-
-    def _wait_answer(self, deadline: float) -> float:
-        while True:
-            try:
-                self.query("SELECT 1")
-                return time.time()
-            except pymysql.Error as error:
-                if self._process is None or self._process.poll() is not None:
-                    raise BenchError(f"the server died: {self._last_words()}") from error
-                if time.monotonic() > deadline:
-                    raise BenchError(f"the server does not answer: {error}") from error
-                time.sleep(POLL_SEC)
+    def is_ready(self) -> bool:
+        """Whether it has said so, and answers; notes when."""
+        self._ready = self._ready or next(filter(logs.is_ready, self._read_log()), None)
+        if self._ready is None:
+            return False
+        try:
+            self.query("SELECT 1")
+        except pymysql.Error:
+            return False
+        self._first_answer = time.time()
+        return True
 
     def _read_log(self) -> list[logs.LogLine]:
         try:
@@ -228,11 +163,11 @@ class Server:
         self.lines += new
         return new
 
-    def _last_words(self) -> str:
+    def errors(self) -> str:
+        """What it has said of errors, or its last lines; and what it has said besides."""
         self._read_log()
         said = logs.last(logs.errors(self.lines)) or logs.last([line.text for line in self.lines])
-        output = logs.last((self._run_dir / "output").read_text(errors="replace").strip().splitlines())
-        return " | ".join(said + output) or f"it said nothing (log {self.log})"
+        return " | ".join(said + logs.last(self.output().strip().splitlines())) or f"it said nothing (log {self.log})"
 
     def read_log(self) -> list[logs.LogLine]:
         """All lines of the error log so far."""
@@ -245,25 +180,9 @@ class Server:
             return Counters()
         return self.sampler.between(begin, end)
 
-    def connect(
-        self, database: str | None = None, timeout_sec: float | None = None
-    ) -> pymysql.connections.Connection[Any]:
+    def connect(self, database: str | None = None, timeout_sec: float | None = None) -> Connection[Any]:
         """A connection as root, autocommit on; an answer that takes longer than a time-out is an error."""
-        return pymysql.connect(
-            unix_socket=str(self.socket),
-            user="root",
-            database=database,
-            autocommit=True,
-            client_flag=CLIENT.MULTI_STATEMENTS,
-            ssl_disabled=True,
-            read_timeout=timeout_sec,
-        )
-
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Runs one statement in a connection of its own."""
-        with self.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
+        return mysqld.connect(self.socket, CLIENT.MULTI_STATEMENTS, database, timeout_sec)
 
     def status(self) -> dict[str, str]:
         """The status variables that the bench keeps."""
@@ -286,25 +205,9 @@ class Server:
         return process_cpu_sec(self.pid)
 
     def shutdown(self) -> None:
-        """Stops the server cleanly; BenchError if that takes over 10 minutes or fails."""
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            code = self._process.wait(STOP_TIMEOUT_SEC)
-        except subprocess.TimeoutExpired as error:
-            raise BenchError(f"the server did not stop: {self._last_words()}") from error
-        self._process = None
-        if code != 0:
-            raise BenchError(f"the server ended with {code}: {self._last_words()}")
-
-    def kill(self) -> None:
-        """Kills the server (SIGKILL) and waits until it is gone."""
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.wait()
-        self._process = None
+        """Stops the server cleanly, unless it was killed; an error if that takes over 10 minutes or fails."""
+        if not self.is_killed and (code := self.end(STOP_TIMEOUT_SEC)):
+            raise BenchError(f"the server ended with {code}: {self.errors()}")
 
 
 def process_cpu_sec(pid: int) -> float:
@@ -317,23 +220,12 @@ def process_cpu_sec(pid: int) -> float:
 def initialize(layout: Layout, binary: Binary, datadir: Path, log: Path) -> None:
     """Makes an empty data directory whose root user has no password."""
     log.unlink(missing_ok=True)
-    as_root = ["--user=root"] if os.geteuid() == 0 else []
-    options = ["--no-defaults", *as_root, f"--datadir={datadir}", f"--log-error={log}"]
-    script = ""
+    words = launch_command(binary, ["--no-defaults"], [layout.base], ())
     if binary.flavour == "mariadb":
         (datadir / "mysql").mkdir(parents=True)
-        options.append("--bootstrap")
-        script = _mariadb_script()
+        mysqld.initialise(str(binary.path), words, datadir, log, how="--bootstrap", script=_mariadb_script())
     else:
-        options.append("--initialize-insecure")
-    command = launch_command(binary, options, [layout.base], ())
-    done = subprocess.run(
-        command, input=script, capture_output=True, text=True, errors="replace", check=False
-    )
-    if done.returncode != 0:
-        said = log.read_text(errors="replace") if log.exists() else done.stderr
-        tail = " | ".join(said.strip().splitlines()[-5:])
-        raise BenchError(f"{binary.path} could not make a data directory: {tail}")
+        mysqld.initialise(str(binary.path), words, datadir, log)
 
 
 def _mariadb_script() -> str:

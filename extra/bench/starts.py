@@ -14,10 +14,10 @@ from bench import logs, tools
 from bench.context import Context
 from bench.datadir import DataDir
 from bench.diskstats import SECTOR_BYTES, Counters, read_counters
-from bench.errors import BenchError
 from bench.results import Run, now_text
 from bench.server import Server, StartTimes
 from bench.subjects import Subject
+from redstart_cli.console import RedstartError
 
 DISTURBED_FRACTION = 0.05
 DISTURBED_BYTES = 4 << 20
@@ -73,7 +73,7 @@ def serving(context: Context, datadir: DataDir, subject: Subject, run: Run, opti
     with server:
         try:
             yield server
-        except (BenchError, pymysql.Error) as error:
+        except (RedstartError, pymysql.Error) as error:
             run.problems.append(str(error))
 
 

@@ -34,6 +34,7 @@ from bench.server import Server, StartTimes
 from bench.subjects import OUTAGE_SUBJECTS, Subject, by_flavour
 from bench.tables import NEW_TABLE, SCHEMA_PREFIX, Tables
 from bench.tools import wait_until
+from redstart_cli.console import RedstartError
 
 COUNTED_SHARE = 3
 """The last third of the load before counts: what came before has warmed the server up."""
@@ -311,7 +312,7 @@ def _measure(
 
     try:
         starts.measure(context, datadir, "clean", subject, result, True, more, extra, before, at_once)
-    except BenchError as error:
+    except RedstartError as error:
         result.problems.append(str(error))
 
 

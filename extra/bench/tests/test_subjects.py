@@ -17,6 +17,7 @@ from bench.layout import Layout
 from bench.server import Server, launch_command
 from bench.subjects import Binary
 from bench.tests.helpers import SAMPLES
+from redstart_cli.mysqld import ServerError
 
 
 def patched() -> Binary:
@@ -99,8 +100,8 @@ def test_each_server_that_is_measured_has_a_binary_log(tmp_path: Path) -> None:
     for flavour in ("mysql", "mariadb"):
         binary = Binary(Path("/m"), None, flavour, "x")
         with Server(Layout(tmp_path), binary, tmp_path / "work", ["--x"], tmp_path / "log") as server:
-            assert {"--log-bin=binlog", "--server-id=1"} < set(server.options)
-            assert ("--sync-binlog=1" in server.options) == (flavour == "mariadb")
+            assert {"--log-bin=binlog", "--server-id=1"} < set(server.command)
+            assert ("--sync-binlog=1" in server.command) == (flavour == "mariadb")
         assert "--skip-log-bin" in CREATE_OPTIONS[flavour]
 
 
@@ -157,7 +158,7 @@ def test_a_launched_program_joins_its_group_and_keeps_its_words(tmp_path: Path) 
     program = _script(tmp_path / "program", 'printf "%s|" "$@"')
     procs = [tmp_path / "cgroup.procs", tmp_path / "other.procs"]
     binary = Binary(program, None, "mysql", "1")
-    words = launch_command(binary, ["--a=b c", "--d"], [], procs)[3:]
+    words = launch_command(binary, ["--a=b c", "--d"], [], procs)
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "--a=b c|--d|"
     assert all(file.read_text().strip().isdigit() for file in procs)
@@ -167,4 +168,24 @@ def test_a_launch_into_a_root_names_binds_and_program() -> None:
     binary = Binary(Path("/usr/sbin/mysqld"), Path("/roots/stock"), "mysql", "1")
     words = launch_command(binary, ["--x"], [Path("/base"), Path("/run")], [])
     assert words[-6:] == ["/roots/stock", "/base", "/run", "--", "/usr/sbin/mysqld", "--x"]
-    assert words[3:7] == ["unshare", "--mount", "--propagation", "private"]
+    assert words[:4] == ["unshare", "--mount", "--propagation", "private"]
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_why_a_server_does_not_start(tmp_path: Path, flavour: str) -> None:
+    binary = Binary(_script(tmp_path / "bad", "echo oh no; exit 3"), None, flavour, "x")
+    with Server(Layout(tmp_path), binary, tmp_path / "work", [], tmp_path / "log") as server:
+        with pytest.raises(ServerError, match="^the server ended with 3 at its start: oh no$"):
+            server.startup(60)
+        with pytest.raises(BenchError, match="^the server ended with 3: "):
+            server.shutdown()
+    assert not server.run.exists()
+
+
+def test_a_server_that_was_killed_is_not_shut_down(tmp_path: Path) -> None:
+    binary = Binary(_script(tmp_path / "slow", "sleep 60"), None, "mysql", "x")
+    with Server(Layout(tmp_path), binary, tmp_path / "work", [], tmp_path / "log") as server:
+        server.launch()
+        server.kill()
+        server.shutdown()
+        assert server.is_killed
