@@ -38,6 +38,7 @@ from bench.errors import BenchError
 from bench.layout import Layout
 from bench.server import Server, initialize
 from bench.subjects import Binary
+from redstart_cli.disk import free_bytes
 
 PAGE_BYTES = 16384
 CLOCK_TICK_SEC = 0.05
@@ -371,7 +372,7 @@ def open_or_make(
     say(
         f"making {folder} ({recipe.what}): {recipe.peak_bytes / 2**30:.1f} GiB while at it, about "
         f"{recipe.final_bytes / 2**30:.1f} GiB afterwards; "
-        f"{tools.free_bytes(place) / 2**30:.1f} GiB are free"
+        f"{free_bytes(place) / 2**30:.1f} GiB are free"
     )
     for path in (place, layout.base):
         tools.need_space(path, recipe.peak_bytes, recipe.what)

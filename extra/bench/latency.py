@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench import nbd, tools
 from bench.errors import BenchError, Unavailable
+from redstart_cli.disk import free_bytes
 
 IMAGE_MOST_BYTES = 64 << 30
 IMAGE_LEAST_BYTES = 4 << 30
@@ -43,7 +44,7 @@ def make_image(path: Path) -> None:
     if path.exists():
         return
     tools.need_space(path.parent, IMAGE_LEAST_BYTES + SPARE_BYTES, "the image of the latency profile")
-    size = min(IMAGE_MOST_BYTES, tools.free_bytes(path.parent) - SPARE_BYTES)
+    size = min(IMAGE_MOST_BYTES, free_bytes(path.parent) - SPARE_BYTES)
     making = path.with_suffix(".making")
     with open(making, "wb") as file:
         file.truncate(size // 4096 * 4096)

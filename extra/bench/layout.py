@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from bench.errors import BenchError
+from redstart_cli.locks import exclusive
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -64,25 +64,6 @@ def default_layout() -> Layout:
     return Layout(Path(chosen).resolve())
 
 
-def take_lock(layout: Layout) -> IO[str]:
-    """Takes the lock that lets one bench run at a time in this layout.
-
-    The lock is held until the returned file is closed or the process ends.
-    Raises BenchError if another bench holds it.
-    """
-    layout.base.mkdir(parents=True, exist_ok=True)
-    lock = open(layout.base / "lock", "a+", encoding="ascii")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        owner = lock.read().strip() or "unknown"
-        lock.close()
-        raise BenchError(
-            f"another bench (process {owner}) is running in {layout.base}; wait for it or stop it"
-        ) from None
-    lock.seek(0)
-    lock.truncate()
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
+def take_lock(layout: Layout) -> AbstractContextManager[object]:
+    """Lets one bench run at a time in this layout; an error if another does."""
+    return exclusive(layout.base / "lock", f"the bench in {layout.base}")

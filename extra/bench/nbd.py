@@ -11,16 +11,15 @@ from pathlib import Path
 
 from bench import tools
 from bench.errors import BenchError, Unavailable
+from redstart_cli.process import tied
 
 TIMEOUT_SEC = 20.0
-_DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def start(words: Sequence[str | Path], log: Path | None = None) -> subprocess.Popen[bytes]:
     """Starts a program that dies with us and does not see the terminal's Ctrl-C; what it says goes to `log`, if there is one."""
-    command = [*_DIE_WITH_US, *map(str, words)]
     with log.open("wb") if log else contextlib.nullcontext() as file:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True)
+        return subprocess.Popen(tied(words, "KILL"), stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True)
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes], what: str, log: Path | None = None) -> None:

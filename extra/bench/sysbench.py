@@ -19,6 +19,7 @@ from bench import tools
 from bench.datadir import FullTables
 from bench.errors import BenchError
 from bench.server import Server
+from redstart_cli.process import tied
 
 _INTERVAL = re.compile(r"^\[ (\d+)s \] .*?tps: ([\d.]+)", re.MULTILINE)
 
@@ -76,7 +77,7 @@ class Running:
         self.rates: list[tuple[float, float]] = []
         self._said: list[str] = []
         self._process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *words, "--report-interval=1", "run"],
+            tied([*words, "--report-interval=1", "run"], "KILL"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.errors import BenchError, Unavailable
+from redstart_cli.disk import free_bytes
 
 POLL_SEC = 0.05
 JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 70; shift; done; shift; '
@@ -91,14 +92,6 @@ def run(
         name = " ".join(str(word) for word in command[:6])
         raise BenchError(f"{name} ... failed with {code}:\n{tail}")
     return "" if log else out
-
-
-def free_bytes(path: Path) -> int:
-    """Bytes an ordinary process can still write to the file system that holds a path."""
-    while not path.exists():
-        path = path.parent
-    status = os.statvfs(path)
-    return status.f_bavail * status.f_frsize
 
 
 def need_space(path: Path, need_bytes: int, what: str) -> None:

@@ -36,6 +36,11 @@ def _existing(path: Path) -> Path:
     return path
 
 
+def free_bytes(path: Path) -> int:
+    """What an ordinary process can still write to the file system of a path, which need not exist yet."""
+    return disk_usage(_existing(path)).free
+
+
 def check_space(needs: list[Need]) -> None:
     """Raise SpaceError, naming needed and available space, if a file system is too small."""
     by_device: dict[int, list[Need]] = defaultdict(list)
@@ -45,7 +50,7 @@ def check_space(needs: list[Need]) -> None:
     problems = []
     for group in by_device.values():
         needed = sum(need.count_bytes for need in group)
-        available = disk_usage(_existing(group[0].path)).free
+        available = free_bytes(group[0].path)
         if available < needed:
             parts = ", ".join(f"{need.what} {size(need.count_bytes)}" for need in group)
             problems.append(

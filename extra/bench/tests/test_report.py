@@ -19,6 +19,7 @@ from bench.errors import BenchError, Unavailable
 from bench.layout import Layout, take_lock
 from bench.results import Document, Run
 from bench.tests.helpers import make_document, make_run
+from redstart_cli.console import RedstartError
 
 
 def document() -> Document:
@@ -185,9 +186,11 @@ def test_own_server_is_built_if_it_is_wanted(
 
 def test_one_bench_at_a_time(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    with take_lock(layout), pytest.raises(BenchError, match=f"process {os.getpid()}"):
-        take_lock(layout)
-    take_lock(layout).close()
+    in_use = f"^the bench in {tmp_path} is in use by process {os.getpid()}"
+    with take_lock(layout), pytest.raises(RedstartError, match=in_use), take_lock(layout):
+        pass
+    with take_lock(layout):
+        pass
 
 
 def test_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
