@@ -30,11 +30,12 @@ INSTALL_SEC = 300
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     # The path of a socket must be short.
-    folder = Path(tempfile.mkdtemp(prefix="redstart-drivers."))
     port = free_port()
-    found = Server(folder, [MYSQLD], MYSQL, f"--port={port}", "--bind-address=127.0.0.1", "--disable-log-bin")
-    found.port = port
-    try:
+    with (
+        tempfile.TemporaryDirectory(prefix="redstart-drivers.") as folder,
+        Server(Path(folder), [MYSQLD], MYSQL, f"--port={port}", "--bind-address=127.0.0.1", "--disable-log-bin") as found,
+    ):
+        found.port = port
         found.initialize()
         found.start()
         found.ask(
@@ -48,9 +49,6 @@ def server() -> Iterator[Server]:
         subprocess.run(login, check=True, capture_output=True)
         yield found
         found.stop()
-    finally:
-        found.kill()
-        shutil.rmtree(folder)
 
 
 def _expect(server: Server, table: str, command: list[str], folder: Path) -> None:

@@ -8,7 +8,6 @@ The variables are those that our headers define, so that a new one cannot be for
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -165,16 +164,14 @@ def test_wrong_values_have_upstreams_errors(name: str, value: str) -> None:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     # The path of a socket must be short.
-    folder = Path(tempfile.mkdtemp(prefix="redstart-config."))
-    found = Server(folder, [MYSQLD], MYSQL, "--skip-networking", "--disable-log-bin")
-    try:
+    with (
+        tempfile.TemporaryDirectory(prefix="redstart-config.") as folder,
+        Server(Path(folder), [MYSQLD], MYSQL, "--skip-networking", "--disable-log-bin") as found,
+    ):
         found.initialize()
         found.start()
         yield found
         found.stop()
-    finally:
-        found.kill()
-        shutil.rmtree(folder)
 
 
 def _other(name: str, kind: str, value: str) -> str:

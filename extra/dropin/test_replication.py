@@ -8,7 +8,7 @@ root, so that no chroot is needed. All of them are needed.
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import subprocess
 import tempfile
 import time
@@ -138,9 +138,11 @@ def _end_load(load: list[subprocess.Popen[str]], lost: bool = False) -> None:
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Member, Member]]:
     """A source with data and a replica that is empty."""
     # The path of a socket must be short.
-    folder = Path(tempfile.mkdtemp(prefix="redstart-repl."))
-    source, replica = Member(folder / "a", request.param[0], 1), Member(folder / "b", request.param[1], 2)
-    try:
+    with (
+        tempfile.TemporaryDirectory(prefix="redstart-repl.") as folder,
+        Member(Path(folder, "a"), request.param[0], 1) as source,
+        Member(Path(folder, "b"), request.param[1], 2) as replica,
+    ):
         for member in (source, replica):
             member.initialize()
             member.start()
@@ -156,10 +158,6 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Member, Member]]:
         yield source, replica
         for member in (replica, source):
             member.stop()
-    finally:
-        replica.kill()
-        source.kill()
-        shutil.rmtree(folder)
 
 
 def test_replication(pair: tuple[Member, Member]) -> None:
@@ -263,13 +261,12 @@ def _await_primary(*members: Member) -> Member:
 
 def test_group() -> None:
     """Two members of stock and one of this build; it is killed and rejoins, as secondary and as primary."""
-    folder = Path(tempfile.mkdtemp(prefix="redstart-group."))
     ports = [free_port() for _ in range(3)]
     seeds = ",".join(f"127.0.0.1:{port}" for port in ports)
     members = []
-    try:
+    with tempfile.TemporaryDirectory(prefix="redstart-group.") as folder, contextlib.ExitStack() as servers:
         for number, kind in enumerate(("stock", "stock", "ours")):
-            member = Member(folder / str(number), kind, number + 1)
+            member = servers.enter_context(Member(Path(folder, str(number)), kind, number + 1))
             address = [
                 f"--loose-group-replication-local-address=127.0.0.1:{ports[number]}",
                 f"--loose-group-replication-group-seeds={seeds}",
@@ -335,7 +332,3 @@ def test_group() -> None:
         expect_same(survivor, *(member for member in members if member is not survivor))
         for member in reversed(members):
             member.stop()
-    finally:
-        for member in members:
-            member.kill()
-        shutil.rmtree(folder)
