@@ -29,6 +29,8 @@ from redstart_cli.process import tied
 # A server that repeats a failing read writes some 50 MB of error log a second.
 MAX_LOG_BYTES = 8 << 20
 LOG_LINES_SHOWN = 12
+# Of the folder of a server that is given none.
+RUN_PREFIX = "redstart-mysqld-"
 FREEZE_TIMEOUT_SEC, WRITE_SEC = 5.0, 0.05
 
 
@@ -150,7 +152,7 @@ class Mysqld:
         self.name, self.log = name, log
         self._own_run: tempfile.TemporaryDirectory[str] | None = None
         if run is None:
-            self._own_run = tempfile.TemporaryDirectory(prefix="redstart-mysqld-")
+            self._own_run = tempfile.TemporaryDirectory(prefix=RUN_PREFIX)
             run = Path(self._own_run.name)
         self.run, self.socket, self._output = run, run / "s", run / "output"
         files = [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={run}/pid", f"--log-error={log}"]

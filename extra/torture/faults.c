@@ -13,8 +13,8 @@
    TORTURE_SLOW is kind,thread,msec: a positional read of such a file by threads whose names begin so takes so much longer.
 
    Calls: open read readv write sync allocate truncate rename unlink ring-setup ring-wait; read stands for readv, too.
-   Kinds: redo binlog note data undo map temp other any; note is that on the binary log, data stands for undo, too. Files in a directory torture-... are
-   temporary ones. */
+   Kinds: redo binlog note data undo map temp other any; note is that on the binary log, data stands for undo, too. Files in a directory
+   redstart-mysqld-..., where a server's socket is, too, are temporary ones. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -74,8 +74,8 @@ static int ends_with(const char *text, const char *end) {
 }
 
 static int is_temp(const char *path) {
-  return strstr(path, "/torture-") != NULL && strstr(path, "/pid") == NULL && !ends_with(path, "/s") &&
-         !ends_with(path, ".lock");
+  return strstr(path, "/redstart-mysqld-") != NULL && strstr(path, "/pid") == NULL && !ends_with(path, "/s") &&
+         !ends_with(path, ".lock") && !ends_with(path, "/output");
 }
 
 static const char *kind_of_path(const char *path) {

@@ -141,7 +141,11 @@ def test_a_server_dies_with_its_tool(tmp_path: Path, words: list[str]) -> None:
     )
     assert process.stdout
     pid = int(process.stdout.readline())
-    status = Path(f"/proc/{pid}/status")
+    status, log = Path(f"/proc/{pid}/status"), tmp_path / "log"
+    end = time.monotonic() + 60
+    # Until setpriv has told the kernel, which it does before it becomes the server, a server would stay.
+    while not (log.exists() and "ready" in log.read_text()) and time.monotonic() < end:
+        time.sleep(0.01)
     assert status.exists()
     process.kill()
     process.wait()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from redstart_cli.mysqld import Mysqld
 from torture import preload
 from torture.fault import CALLS, KINDS, SHORT, Fault, choose
 
@@ -55,6 +56,17 @@ def test_the_nth_call_on_a_kind_of_file_fails(library: Path, tmp_path: Path) -> 
     assert not fired.exists()
     assert run(library, redo, **fault) == [100, -errno.ENOSPC, -errno.ENOSPC, 100]
     assert fired.exists()
+
+
+def test_temporary_files_are_those_of_a_servers_own_folder(library: Path, tmp_path: Path) -> None:
+    server = Mysqld("ours", [], tmp_path, tmp_path / "log", [])
+    server.kill()
+    folder = tmp_path / server.run.name
+    fault = {"TORTURE_FAULT": str(Fault("write", "temp", 1, 4, errno.ENOSPC))}
+    assert run(library, folder / "ibtemp", **fault) == [-errno.ENOSPC] * 4
+    for name in ("output", "pid", "s", "s.lock"):
+        assert run(library, folder / name, **fault) == [100] * 4
+    assert run(library, tmp_path / "ibtemp", **fault) == [100] * 4
 
 
 def test_a_write_may_be_short(library: Path, tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def reads(library: Path, path: Path, fault: Fault) -> list[int]:
         ("undo_001", "read", "undo", [-5, 10, 10, 10]),
         ("u7.ibu", "read", "data", [-5, 10, 10, 10]),
         ("t.ibd", "readv", "undo", [10, 10, 10, 10]),
-        ("torture-x/ib1", "read", "temp", [-5, 10, 10, 10]),
-        ("torture-x/pid", "read", "temp", [10, 10, 10, 10]),
+        ("redstart-mysqld-x/ib1", "read", "temp", [-5, 10, 10, 10]),
+        ("redstart-mysqld-x/pid", "read", "temp", [10, 10, 10, 10]),
     ],
 )
 def test_files_and_reads_are_told_apart(
