@@ -54,7 +54,7 @@ from binlog_check.logfile import (
     write_gtids,
     write_note,
 )
-from differential.server import Server, configure_keyring, copy, initialise, with_keyring
+from differential.server import Server, configure_keyring, copy, initialise, with_keys
 from redstart_cli.mysqld import Binary, find_stock
 
 CASES_AN_IMAGE = 8
@@ -208,10 +208,7 @@ class Runner:
         ours = Binary("ours", [str(mysqld)], options)
         self.events = Binary("events", ours.command, [*options, "--binlog-startup-scan=EVENTS"])
         self.jumps = Binary("transactions", ours.command, [*options, "--binlog-startup-scan=TRANSACTIONS"])
-        try:
-            keyed = with_keyring(ours, work / "keyed", build / "plugin_output_directory")
-        except FileNotFoundError as error:
-            raise RuntimeError("component_keyring_file is not built: ./redstart test binlog builds it") from error
+        keyed = with_keys(ours, work / "keyed")
         self.keyed = {"EVENTS": self._keyed(keyed, "EVENTS"), "TRANSACTIONS": self._keyed(keyed, "TRANSACTIONS")}
         self.stock = stock
         self.base = work / "base"
@@ -502,14 +499,11 @@ class Check:
             # What the file begins with is the set of the one before; a server with less of it wrote the other.
             other, self.other_gtids = self.other_gtids, gtids
             return iter([noted(content, other)] if other not in (None, gtids) else [])
-        server = Server(self.runner.stock, image.home, self.runner.client, image.options)
-        try:
+        with Server(self.runner.stock, image.home, self.runner.client, image.options) as server:
             if not server.wait_ready():
                 raise RuntimeError(f"stock does not start: {server.messages()}")
             server.sql("INSERT INTO d.t (b) VALUES ('stock');")
             server.stop()
-        finally:
-            server.kill()
         return iter([noted(image.log.read_bytes(), gtids)])
 
 

@@ -32,7 +32,7 @@ from differential.canary import (
 from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
 from differential.mutations import MUTATIONS
 from differential.report import Report
-from differential.server import has_strace, with_keyring
+from differential.server import has_strace, with_keys
 from differential.states import (
     ServerFault,
     Setting,
@@ -122,10 +122,8 @@ class Settings:
             "off": Binary("off", [str(mysqld)], [*common, "--innodb-tablespace-map=OFF"]),
             "stock": stock,
         }
-        self.with_keys = {
-            name: with_keyring(self.subjects[name], work / "keyed", build / "plugin_output_directory")
-            for name in ("on", "off")
-        }
+        # In one folder: servers name it in their logs, which are compared.
+        self.with_keys = {name: with_keys(self.subjects[name], work / "keyed") for name in ("on", "off")}
         self.n_trusted_in_base = 0
         # By the value of lower_case_table_names.
         self.bases: dict[int, Path] = {}

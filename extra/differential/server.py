@@ -2,7 +2,6 @@
 """Servers that the differential test starts, kills and asks."""
 
 import functools
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from redstart_cli import mysqld
+from redstart_cli import keyring, mysqld
 from redstart_cli.mysqld import MAX_LOG_BYTES, Binary, Mysqld, NotReadyError, ServerError
 from redstart_cli.process import tied
 
@@ -66,26 +65,17 @@ def without_old_errors(lines: list[str]) -> list[str]:
     return kept
 
 
-def with_keyring(binary: Binary, place: Path, plugins: Path) -> Binary:
-    """The same server beside a manifest that loads a keyring, which is configured in each data directory.
-
-    OSError without the component.
-    """
-    component = plugins / "component_keyring_file.so"
-    place.mkdir(parents=True, exist_ok=True)
-    mysqld = place / "mysqld"
-    if not mysqld.exists():
-        shutil.copy2(binary.command[0], mysqld)
-        shutil.copy2(component, place)
-        (place / "mysqld.my").write_text('{"components": "file://component_keyring_file"}')
-        (place / "component_keyring_file.cnf").write_text('{"read_local_config": true}')
-    options = [option for option in binary.options if not option.startswith("--plugin-dir")]
-    return Binary(binary.name, [str(mysqld)], [*options, f"--plugin-dir={place}"], binary.prefix)
+def with_keys(binary: Binary, folder: Path) -> Binary:
+    """The same server with a keyring, which is configured in each data directory; RuntimeError without the component."""
+    keyed = keyring.with_keyring(binary, folder)
+    if keyed is None:
+        raise RuntimeError(f"{keyring.COMPONENT} is not built: ./redstart test binlog builds it")
+    return keyed
 
 
 def configure_keyring(home: Path) -> None:
-    """Say where the keys of a data directory are."""
-    (home / "data/component_keyring_file.cnf").write_text(json.dumps({"path": f"{home}/keyring", "read_only": False}))
+    """Say where the keys of a data directory are: beside it, where they change no directory that a map knows."""
+    keyring.write_keyring(home / "data", home / "keyring")
 
 
 # What is mounted, and where.

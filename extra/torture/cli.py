@@ -20,6 +20,7 @@ from bench.errors import BenchError
 from bench.layout import default_layout
 from bench.roots import stock_root
 from redstart_cli import build as builds
+from redstart_cli import keyring
 from redstart_cli.console import RedstartError, duration, error, say, warn
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import this_layout
@@ -137,7 +138,7 @@ def main(
     layout = this_layout()
     work = (work or layout.build / "torture").absolute()
     if mysqld is None and subject != "stock":
-        builds.build(layout, "release", (*builds.SERVER_TARGETS, "innochecksum", subjects.KEYRING))
+        builds.build(layout, "release", (*builds.SERVER_TARGETS, "innochecksum", keyring.COMPONENT))
         mysqld = layout.binary("release", "mysqld")
     with exclusive(layout.build / "torture.lock", "the torture test of this clone"):
         rig, lacks = _make_rig(mysqld, subject, work)
@@ -198,10 +199,10 @@ def _make_rig(mysqld: Path | None, subject: str, work: Path) -> tuple[Rig, list[
             shutil.rmtree(path)
         else:
             path.unlink()
-    keyed = {name: subjects.with_keyring(binary, work / "servers" / name) for name, binary in binaries.items()}
+    keyed = {name: keyring.with_keyring(binary, work / "servers" / name) for name, binary in binaries.items()}
     without = [name for name, binary in keyed.items() if binary is None]
     if without:
-        lacks.append(f"no encrypted tables: {', '.join(without)} has no {subjects.KEYRING}")
+        lacks.append(f"no encrypted tables: {', '.join(without)} has no {keyring.COMPONENT}")
     innochecksum = next(filter(None, (subjects.beside(binary, "innochecksum") for binary in binaries.values())), [])
     if not innochecksum:
         lacks.append("there is no innochecksum, so that pages are not checked after a stop")

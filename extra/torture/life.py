@@ -22,7 +22,7 @@ import pymysql
 from bench import unlogged
 from bench.errors import BenchError
 from redstart_cli.console import say
-from redstart_cli.mysqld import Binary
+from redstart_cli.mysqld import Binary, ServerError
 from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
@@ -241,7 +241,7 @@ class Rig:
             place = Place(making / "data", making / "error.log", [page_option(page_kib)])
             try:
                 initialise(self.binaries[self.subject], place, self.has_keyring)
-            except (subprocess.SubprocessError, RuntimeError) as problem:
+            except ServerError as problem:
                 raise BenchError(f"no data directory with pages of {page_kib} KiB: {problem}; see {place.log}") from problem
             if pages.bytes_of(place.data / "mysql.ibd") != page_kib * 1024:
                 raise BenchError(f"the server has made other pages than of {page_kib} KiB")
@@ -480,16 +480,13 @@ def _check_rows(
 @contextlib.contextmanager
 def _running(rig: Rig, place: Place) -> Iterator[Server]:
     """A server of this build, which is stopped at the end if nobody has killed it; BenchError if that fails."""
-    server = Server(rig.binaries["ours"], place)
-    try:
+    with Server(rig.binaries["ours"], place) as server:
         problem = server.wait_ready()
         if not problem:
             yield server
             problem = server.stop() if server.process.returncode is None else ""
         if problem:
             raise BenchError(problem)
-    finally:
-        server.kill()
 
 
 def _use(rig: Rig, name: str, options: list[str], work: Callable[[Place], Verdict]) -> None:

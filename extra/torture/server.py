@@ -13,10 +13,10 @@ from typing import Any
 
 import pymysql
 
-from redstart_cli import mysqld
+from redstart_cli import keyring, mysqld
 from redstart_cli.console import warn
 from redstart_cli.mysqld import Binary, Mysqld, NotStoppedError, ServerError
-from torture import binlog, load, pages, subjects
+from torture import binlog, load, pages
 from torture.oracle import History, Observed, State, Table, Verdict, balances
 from torture.settings import HANDED_OVER, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT, Setting
 
@@ -108,8 +108,8 @@ class Server(Mysqld):
         for path in [path for path in place.data.glob("undo_*_trunc.log") if not path.stat().st_size]:
             warn(f"removed {path.name}, which has no bytes: MySQL would not start")
             path.unlink()
-        if subjects.has_keyring(place.data):
-            subjects.write_keyring(place.data)  # it may be a copy
+        if keyring.has_keyring(place.data):
+            _write_keyring(place.data)
         words = [*binary.words, *COMMON, *place.options, *binary.options, *extra]
         super().__init__(binary.name, words, place.data, place.log, [])
         self.words.append(f"--tmpdir={self.run}")
@@ -179,23 +179,22 @@ class Server(Mysqld):
         return self.stop()
 
 
-def initialise(binary: Binary, place: Place, has_keyring: bool = False) -> None:
-    """Make a data directory with what the load expects, and stop cleanly."""
+def _write_keyring(data: Path) -> None:
+    """The keys are in the data directory, so that they are copied and crash with it."""
+    keyring.write_keyring(data, data / "keyring")
+
+
+def initialise(binary: Binary, place: Place, is_encrypted: bool = False) -> None:
+    """Make a data directory with what the load expects, and stop cleanly; ServerError if that fails."""
     words = [*binary.words, *COMMON, *place.options, *binary.options]
     mysqld.initialise(binary.name, words, place.data, place.log, INITIALISE_TIMEOUT_SEC)
-    if has_keyring:
-        subjects.write_keyring(place.data)
-    server = Server(binary, place)
-    try:
-        problem = server.wait_ready()
-        if problem:
-            raise RuntimeError(problem)
-        server.query(*load.schema(has_keyring))
-        problem = server.stop()
-        if problem:
-            raise RuntimeError(problem)
-    finally:
-        server.kill()
+    if is_encrypted:
+        _write_keyring(place.data)
+    with Server(binary, place) as server:
+        server.await_ready(START_TIMEOUT_SEC)
+        server.query(*load.schema(is_encrypted))
+        if problem := server.stop():
+            raise ServerError(problem)
 
 
 # The oracle's questions
