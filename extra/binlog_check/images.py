@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -217,15 +216,12 @@ def make_uncommitted(
     The first has LARGE_ROWS if `is_large`. Also its UUID, and how many transactions it had committed before; None if it was
     killed too early or too late.
     """
-    server = _start_plain(base, home, binary, client)
-    try:
+    with _start_plain(base, home, binary, client) as server:
         uuid, executed = (text.strip() for text in server.ask(["SELECT @@server_uuid", "SELECT @@GLOBAL.gtid_executed"]))
         clients = _write_two(server, _LARGE if is_large else _SMALL)
         server.kill()
         for one in clients:
             one.wait()
-    finally:
-        server.kill()
     image = _killed_image(home)
     before = int(executed.removeprefix(f"{uuid}:1-"))
     return (image, uuid, before) if _is_written(image.log, before + 2) else None
@@ -242,10 +238,9 @@ def make_older(base: Path, home: Path, binary: Binary, client: Path) -> tuple[Im
         if not _wait_for_no_redo(server):
             return None
         clients = _write_two(server)
-        server.process.send_signal(signal.SIGSTOP)
-        copy(later, home)
-        end = last_log(home).stat().st_size
-        server.process.send_signal(signal.SIGCONT)
+        with server.frozen():
+            copy(later, home)
+            end = last_log(home).stat().st_size
         for one in clients:
             one.wait()
         # Little redo, and enough in the binary log: a start writes more redo before it opens the binary log.
@@ -327,8 +322,7 @@ def make(
         (home / "data/relay.index").write_text("./relay.000001\n", encoding="utf-8")
     if is_encrypted:
         configure_keyring(home)
-    server = Server(binary, home, client, options)
-    try:
+    with Server(binary, home, client, options) as server:
         if not server.wait_ready():
             raise RuntimeError(f"seed {seed}: the server does not start: {server.log}")
         server.sql(_SCHEMA)
@@ -351,8 +345,6 @@ def make(
             server.kill()
         else:
             server.stop()
-    finally:
-        server.kill()
     for name in ("s", "s.lock", "pid"):
         (home / name).unlink(missing_ok=True)
     shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)

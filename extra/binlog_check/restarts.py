@@ -59,8 +59,7 @@ def run(
             is_wanted = step % OTHER_EVERY == 0 or known is None or (is_due and done.noted_compared < NOTED_COMPARED)
             if binary is jumps and log is not None and is_wanted:
                 facts = _facts(r.choice(others), home, place, client)
-            server = Server(binary, home, client, _OPTIONS)
-            try:
+            with Server(binary, home, client, _OPTIONS) as server:
                 if not server.wait_ready():
                     raise RuntimeError(f"restart {step} of {binary.name}: {server.messages()}")
                 answers = server.ask(QUERIES)
@@ -86,8 +85,6 @@ def run(
                 elif how == "interrupted":
                     server.process.terminate()
                     time.sleep(r.random() * 0.6)
-            finally:
-                server.kill()
     finally:
         shutil.rmtree(home, ignore_errors=True)
         shutil.rmtree(place, ignore_errors=True)
@@ -106,10 +103,7 @@ def _is_noted(log: Path) -> bool:
 def _facts(binary: Binary, home: Path, place: Path, client: Path) -> list[str]:
     """What another server finds in a copy."""
     copy(home, place)
-    server = Server(binary, place, client, _OPTIONS)
-    try:
+    with Server(binary, place, client, _OPTIONS) as server:
         if not server.wait_ready():
             raise RuntimeError(f"{binary.name} does not start: {server.messages()}")
         return server.ask(QUERIES)
-    finally:
-        server.kill()

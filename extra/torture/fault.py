@@ -104,8 +104,7 @@ class FaultLife:
         binary = self._rig.binaries[self._rig.subject]
         self._fired.unlink(missing_ok=True)
         place = self._place(preload.failing(self._rig.work, fault, self._fired))
-        server = Server(binary, place)
-        try:
+        with Server(binary, place) as server:
             problem = server.wait_ready(START_SEC)
             if not problem:
                 journal = self._home / "journal"
@@ -118,8 +117,6 @@ class FaultLife:
             has_fired = self._fired.exists()
             if problem and not has_fired:
                 self._verdict.wrong.append(problem)
-        finally:
-            server.kill()
         ended = "refused to start" if problem else "ran"
         self._trace.append(f"{fault}: {'fired' if has_fired else 'did not fire'}, the server {ended}")
         self._rig.counts.faults += has_fired
@@ -130,8 +127,7 @@ class FaultLife:
             self._ask()
 
     def _ask(self) -> None:
-        server = Server(self._rig.binary(self._r), self._place({}))
-        try:
+        with Server(self._rig.binary(self._r), self._place({})) as server:
             problem = server.wait_ready()
             if problem:
                 self._verdict.wrong.append(problem)
@@ -144,5 +140,3 @@ class FaultLife:
                 problem = server.stop()
                 data = self._home / "data"
                 self._verdict.wrong += [problem] if problem else check_pages(self._rig, data, states)
-        finally:
-            server.kill()

@@ -127,11 +127,8 @@ class KillLife:
         home = self._rig.work / "stock"
         shutil.copytree(crashed, home / "data")
         place = replace(self.place, data=home / "data", log=home / "error.log", environment=self._rig.environment)
-        server = Server(stock, place)
-        try:
+        with Server(stock, place) as server:
             problem = server.wait_ready()
-        finally:
-            server.kill()
         if NO_START not in problem or _without_key(server.said()) != spaces:
             return False
         kept = self._rig.work / "found" / f"without-key-{self._seed}"

@@ -151,13 +151,10 @@ class PowerLife:
         """Let the disk have a tablespace map, which the copied files do not fit."""
         if "ours" in self._rig.binaries:
             place = Place(data, self._home / "map.log", [MAP_ON, page_option(self._page_kib)])
-            server = Server(self._rig.binaries["ours"], place)
-            try:
+            with Server(self._rig.binaries["ours"], place) as server:
                 problem = server.wait_ready() or server.stop()
                 if problem:
                     raise BenchError(problem)
-            finally:
-                server.kill()
 
     def _place(self, log: str) -> Place:
         path = self._home / log
@@ -311,12 +308,8 @@ class PowerLife:
         image = self._home / "stock.img"
         make(image)
         try:
-            with stack.mounted(image, self._home / "fs", self._kind):
-                server = Server(stock, self._place("stock.log"))
-                try:
-                    problem = server.wait_ready()
-                finally:
-                    server.kill()
+            with stack.mounted(image, self._home / "fs", self._kind), Server(stock, self._place("stock.log")) as server:
+                problem = server.wait_ready()
         except BenchError as reason:
             warn(f"stock could not be asked: {reason}")
             return False
@@ -394,8 +387,7 @@ def check_place(
 ) -> Verdict:
     """Start a server on what a crash has left and ask; with `wants_pages` stop it and check all pages, too."""
     verdict = Verdict()
-    server = Server(rig.binaries[subject], place)
-    try:
+    with Server(rig.binaries[subject], place) as server:
         problem = server.wait_ready()
         if problem:
             return Verdict(wrong=[problem])
@@ -403,6 +395,4 @@ def check_place(
         if wants_pages and verdict.is_clean:
             problem = server.stop()
             verdict.wrong += [problem] if problem else check_pages(rig, place.data, states)
-    finally:
-        server.kill()
     return verdict

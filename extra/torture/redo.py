@@ -191,8 +191,7 @@ class RedoLife:
         place = _place(rig, self._home, "loaded", [*options, *lazy])
         _copy(rig.base(page_kib), place.data)
         copies = [self._home / f"crashed-{number}" for number in range(1 if self._canary else IMAGES)]
-        server = Server(rig.binary(r), place)
-        try:
+        with Server(rig.binary(r), place) as server:
             if problem := server.wait_ready():
                 raise BenchError(problem)
             histories, numbers = opening()
@@ -204,8 +203,6 @@ class RedoLife:
             clients.work(r.uniform(0.2, MAX_LOAD_SEC))
             server.kill()
             self._verdict.wrong += clients.stop()
-        finally:
-            server.kill()
         place.data.rename(copies[-1])
         return [Image(copy, options, redolog.checkpoint(copy)) for copy in copies]
 
@@ -291,15 +288,12 @@ class Trial:
         """The pages after a recovery without rollback, or why there was none."""
         problem = ""
         for _ in range(STOPS):
-            server = Server(binary, place, [*_WITHOUT_ROLLBACK, *extra, _pool(self._r, self._image.options)])
-            try:
+            with Server(binary, place, [*_WITHOUT_ROLLBACK, *extra, _pool(self._r, self._image.options)]) as server:
                 if problem := server.wait_ready():
                     return problem
                 self._note_again(server)
                 if not (problem := server.stop(STOP_TIMEOUT_SEC)):
                     return read_pages(place.data)
-            finally:
-                server.kill()
             self.rig.counts.stuck[binary.name] += 1
         return problem
 
@@ -421,13 +415,10 @@ class Trial:
 
     def _hold(self, binary: Binary, place: Place, extra: list[str], expected: Held) -> None:
         """Recover, stop cleanly, and look at pages and rows."""
-        server = Server(binary, place, [*extra, _pool(self._r, self._image.options)])
-        try:
+        with Server(binary, place, [*extra, _pool(self._r, self._image.options)]) as server:
             problem = server.wait_ready()
             time.sleep(self._r.random() ** 2)
             problem = problem or server.stop()
-        finally:
-            server.kill()
         if problem:
             self.verdict.wrong.append(problem)
             return
@@ -447,11 +438,8 @@ class Trial:
 
     def _held(self, place: Place) -> Held | str:
         """What the stock server finds, or why it does not start. It is killed."""
-        server = Server(self._stock(), place)
-        try:
+        with Server(self._stock(), place) as server:
             return server.wait_ready() or held(server)
-        finally:
-            server.kill()
 
     def _keep(self, binary: Binary, place: Place, extra: tuple[str, ...], kills: int, is_of_pages: bool) -> None:
         if self.verdict.is_clean or self._has_kept:

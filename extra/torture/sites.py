@@ -133,8 +133,9 @@ class SitesLife:
 
     def _prepare(self) -> None:
         """A table to build indexes of, and a second data directory with a transaction under way."""
-        server = self._start(self._place("data", MAP_ON))
-        try:
+        with Server(self._rig.binaries["ours"], self._place("data", MAP_ON)) as server:
+            if problem := server.wait_ready(START_SEC):
+                raise BenchError(problem)
             with load.connect(server.socket) as connection:
                 cursor = connection.cursor()
                 for text in (
@@ -159,17 +160,7 @@ class SitesLife:
                     other.cursor().execute("SET GLOBAL innodb_max_dirty_pages_pct = 0")
                     time.sleep(MAP_SEC)
                 server.kill()
-        finally:
-            server.kill()
         shutil.copytree(self._home / "data", self._home / "undo-source")
-
-    def _start(self, place: Place) -> Server:
-        server = Server(self._rig.binaries["ours"], place)
-        problem = server.wait_ready(START_SEC)
-        if problem:
-            server.kill()
-            raise BenchError(problem)
-        return server
 
     def _note(self, cursor: Any) -> None:
         """A commit that must not be lost."""
@@ -189,9 +180,8 @@ class SitesLife:
             self._noted = {1}
         self._fired.unlink(missing_ok=True)
         environment = preload.failing(self._rig.work, fault, self._fired)
-        server = Server(self._rig.binaries["ours"], self._place(data, *site.options, **environment))
         wrong: list[str] = []
-        try:
+        with Server(self._rig.binaries["ours"], self._place(data, *site.options, **environment)) as server:
             problem = server.wait_ready(START_SEC)
             if problem and (site.must_work or "[ERROR]" not in problem):
                 wrong.append(problem)
@@ -199,8 +189,6 @@ class SitesLife:
                 self._rig.counts.refused += 1
             else:
                 wrong += self._work(site, server)
-        finally:
-            server.kill()
         has_fired = self._fired.exists()
         self._rig.counts.faults += has_fired
         self._rig.counts.cycles += 1
@@ -262,8 +250,7 @@ class SitesLife:
 
     def _after(self, site: Site, data: str) -> list[str]:
         """What a server says that has no fault."""
-        server = Server(self._rig.binaries["ours"], self._place(data, *site.options))
-        try:
+        with Server(self._rig.binaries["ours"], self._place(data, *site.options)) as server:
             problem = server.wait_ready(START_SEC)
             if problem:
                 return [problem]
@@ -285,8 +272,6 @@ class SitesLife:
                 problem = server.stop()
                 wrong += [problem] if problem else check_pages(self._rig, self._home / data)
             return wrong
-        finally:
-            server.kill()
 
 
 def _nothing(_: SitesLife, __: Any) -> None:

@@ -209,14 +209,11 @@ class OracleLife:
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[Server]:
-        running = Server(self._rig.binaries[self._rig.subject], self._place)
-        try:
+        with Server(self._rig.binaries[self._rig.subject], self._place) as running:
             problem = running.wait_ready()
             if problem:
                 raise BenchError(f"the canaries of the oracle have no server: {problem}")
             yield running
-        finally:
-            running.kill()
 
     def _load(self) -> Verdict:
         """Some work for all clients; then the server is killed, with nothing under way."""

@@ -14,7 +14,7 @@ from torture import kill
 from torture.kill import KillLife
 from torture.life import Rig
 from torture.oracle import Verdict
-from torture.server import Place
+from torture.server import Place, Server
 
 FATAL = "stock ended with 2: [ERROR] [FATAL] | [ERROR] Assertion failure: buf0dblwr.cc:3096:ib::fatal triggered thread 1"
 KEY = "[Warning] [InnoDB] Encryption key missing: space_id=4294967149, space_name=innodb_undo_004."
@@ -23,21 +23,21 @@ LOG = f"{KEY}\n{PAGE}\n"
 OF_TABLE = PAGE.replace("4294967149", "27")
 
 
-class FakeServer:
+class FakeServer(Server):
     """One of stock's that says what the test wants."""
 
     problem = FATAL
-    log = LOG
+    text = LOG
 
     def __init__(self, binary: Binary, place: Place, content: str = "") -> None:
         assert binary.name == "stock"
         assert (content or (place.data / "ibdata1").read_text()) == "crashed"
 
-    def wait_ready(self) -> str:
+    def wait_ready(self, timeout_sec: float = 0) -> str:
         return self.problem
 
     def said(self) -> str:
-        return self.log
+        return self.text
 
     def kill(self) -> None:
         pass
@@ -68,7 +68,7 @@ def test_an_undo_tablespace_without_its_key_is_not_ours(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize(
     "changes",
-    [{"problem": ""}, {"problem": "ended with 1"}, *({"log": log} for log in ("none", KEY, KEY + OF_TABLE, LOG + OF_TABLE))],
+    [{"problem": ""}, {"problem": "ended with 1"}, *({"text": text} for text in ("none", KEY, KEY + OF_TABLE, LOG + OF_TABLE))],
 )
 def test_what_stock_starts_or_fails_for_otherwise_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]

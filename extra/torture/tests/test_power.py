@@ -15,6 +15,7 @@ from torture import power
 from torture.life import Rig
 from torture.oracle import NEVER, Verdict
 from torture.power import PowerLife, Recording, Source
+from torture.server import Server
 from torture.writelog import Cut
 
 
@@ -78,11 +79,11 @@ TWO_LINES = "ours ended with 2 at its start: [MY-011906] of a page | [MY-011971]
 def test_a_torn_page_is_excused_only_if_stock_does_not_repair_it_either(
     verdict: Verdict, stock_says: str, has_stock: bool, is_excused: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    class Stock:
+    class Stock(Server):
         def __init__(self, binary: Binary, _: object) -> None:
             assert binary.name == "stock"
 
-        def wait_ready(self) -> str:
+        def wait_ready(self, timeout_sec: float = 0) -> str:
             return stock_says
 
         def kill(self) -> None:
@@ -124,10 +125,10 @@ def test_a_disk_that_stock_cannot_mount_excuses_nothing(monkeypatch: pytest.Monk
 def test_a_torn_page_needs_a_torn_write(
     said: str, is_torn: bool, is_excused: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    class Stock:
+    class Stock(Server):
         def __init__(self, *_: object) -> None: ...
 
-        def wait_ready(self) -> str:
+        def wait_ready(self, timeout_sec: float = 0) -> str:
             return said
 
         def kill(self) -> None: ...
