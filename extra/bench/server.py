@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """Starts, watches, asks and ends one server.
 
-A server dies with the bench (PR_SET_PDEATHSIG), and the mounts that a chroot needs live in a
-mount namespace of the server's own, so that neither can be left behind.
+A server dies with the bench, and the mounts that a chroot needs live in a mount namespace of the
+server's own, so that neither can be left behind.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ class Server(Mysqld):
 
     @property
     def pid(self) -> int:
-        """Process id of the running server."""
+        """Process id of the running server; BenchError if it has ended."""
+        if self.process.returncode is not None:
+            raise BenchError("the server is not running")
         return self.process.pid
 
     def startup(self, timeout_sec: float, device: Device | None = None) -> StartTimes:

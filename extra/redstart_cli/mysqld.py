@@ -14,7 +14,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -147,13 +148,14 @@ class Mysqld:
     ) -> None:
         """`words` are the server and its first options.
 
-        Its socket is in `run`; without one in a folder of its own, with a short path, until it ends.
+        Its socket is in `run`; without one in a folder of its own, with a short path, which goes with the block that uses it, or
+        with this object.
         """
         self.name, self.log = name, log
-        self._own_run: tempfile.TemporaryDirectory[str] | None = None
+        self._remove_run: Callable[[], object] | None = None
         if run is None:
-            self._own_run = tempfile.TemporaryDirectory(prefix=RUN_PREFIX)
-            run = Path(self._own_run.name)
+            run = Path(tempfile.mkdtemp(prefix=RUN_PREFIX))
+            self._remove_run = weakref.finalize(self, shutil.rmtree, run, ignore_errors=True)
         self.run, self.socket, self._output = run, run / "s", run / "output"
         files = [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={run}/pid", f"--log-error={log}"]
         self.words = [*words, *files, *as_root(), *options]
@@ -197,7 +199,7 @@ class Mysqld:
             if has_ended:
                 raise ServerError(f"{self.name} ended with {self.process.returncode} at its start: {self.errors()}")
             if time.monotonic() > self.begin + timeout_sec:
-                problem = f"{self.name} did not start within {timeout_sec} s: {self.errors()}"
+                problem = f"{self.name} did not start within {timeout_sec} s: {self.errors()}; see {self.log}"
                 self.kill()
                 raise NotReadyError(problem)
             time.sleep(self.poll_sec)
@@ -217,7 +219,7 @@ class Mysqld:
         return self._process is not None and self._process.poll() is None
 
     def output(self) -> str:
-        """What it has said before it had opened its error log."""
+        """What it has said elsewhere than in its error log: before that was open, for one."""
         return _read(self._output, 0)
 
     def said(self) -> str:
@@ -225,8 +227,9 @@ class Mysqld:
         return _read(self.log, self._log_begin)
 
     def errors(self) -> str:
-        """What it has said of errors, or its last lines."""
-        return last_errors(self.said() or self.output()) or f"it said nothing (log {self.log})"
+        """What it has said of errors, or its last lines; and what it has said besides."""
+        said = filter(None, map(last_errors, (self.said(), self.output())))
+        return " | ".join(said) or f"it said nothing (log {self.log})"
 
     # Asking
 
@@ -252,6 +255,8 @@ class Mysqld:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.kill()
+        if self._remove_run:
+            self._remove_run()
 
     def end(self, timeout_sec: float) -> int:
         """A clean shutdown, if it runs; its exit status. NotStoppedError if it takes longer."""
@@ -264,13 +269,11 @@ class Mysqld:
             self.kill()
 
     def kill(self) -> None:
-        """Kill it, if it runs. A folder of its own goes."""
+        """Kill it, if it runs."""
         self.is_killed = self.is_killed or self.is_running
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        if self._own_run is not None:
-            self._own_run.cleanup()
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:

@@ -177,7 +177,7 @@ def test_why_a_server_does_not_start(tmp_path: Path, flavour: str) -> None:
     with Server(Layout(tmp_path), binary, tmp_path / "work", [], tmp_path / "log") as server:
         with pytest.raises(ServerError, match="^the server ended with 3 at its start: oh no$"):
             server.startup(60)
-        with pytest.raises(BenchError, match="^the server ended with 3: "):
+        with pytest.raises(BenchError, match="^the server ended with 3: oh no$"):
             server.shutdown()
     assert not server.run.exists()
 
@@ -186,6 +186,9 @@ def test_a_server_that_was_killed_is_not_shut_down(tmp_path: Path) -> None:
     binary = Binary(_script(tmp_path / "slow", "sleep 60"), None, "mysql", "x")
     with Server(Layout(tmp_path), binary, tmp_path / "work", [], tmp_path / "log") as server:
         server.launch()
+        assert server.pid == server.process.pid
         server.kill()
         server.shutdown()
         assert server.is_killed
+        with pytest.raises(BenchError, match="not running"):
+            assert server.pid

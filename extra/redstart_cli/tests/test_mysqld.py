@@ -61,9 +61,8 @@ def words(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def server(tmp_path: Path, words: list[str]) -> Iterator[Played]:
-    made = Played("ours", words, tmp_path / "data", tmp_path / "log", [])
-    yield made
-    made.kill()
+    with Played("ours", words, tmp_path / "data", tmp_path / "log", []) as made:
+        yield made
 
 
 def test_a_start_and_a_stop(server: Played) -> None:
@@ -74,9 +73,28 @@ def test_a_start_and_a_stop(server: Played) -> None:
     assert server.is_running
     with pytest.raises(ServerError, match="ours runs already"):
         server.launch()
-    assert server.run.is_dir()
     assert server.end(60) == -signal.SIGTERM
-    assert not server.is_running and not server.run.exists()
+    assert not server.is_running
+
+
+def test_a_folder_of_its_own_goes_with_the_block(words: list[str], tmp_path: Path) -> None:
+    with Played("ours", words, tmp_path / "data", tmp_path / "log", []) as server:
+        for end in (server.kill, lambda: server.end(60)):
+            server.launch()
+            server.await_ready(60)
+            end()
+            assert server.run.is_dir()
+    assert not server.run.exists()
+
+
+def test_a_folder_of_its_own_goes_with_the_object(words: list[str], tmp_path: Path) -> None:
+    server = Played("ours", words, tmp_path / "data", tmp_path / "log", [])
+    run = server.run
+    server.launch()
+    server.kill()
+    assert run.is_dir()
+    del server
+    assert not run.exists()
 
 
 def test_why_it_does_not_start(server: Played) -> None:
@@ -92,9 +110,17 @@ def test_what_it_says_before_it_has_a_log(server: Played) -> None:
         server.await_ready(60)
 
 
+def test_what_it_says_besides_its_log(server: Played) -> None:
+    server.launch("--mute")
+    server.process.wait()
+    assert server.errors() == "T 0 [Note] begins | what comes before the log"
+    assert server.end(60) == 1
+    assert server.errors() == "T 0 [Note] begins | what comes before the log"
+
+
 def test_a_start_that_takes_too_long(server: Played) -> None:
     server.launch("--slow")
-    with pytest.raises(NotReadyError, match="did not start within 0.5 s: T 0"):
+    with pytest.raises(NotReadyError, match=f"did not start within 0.5 s: T 0 .*; see {server.log}$"):
         server.await_ready(0.5)
     assert not server.is_running
 
