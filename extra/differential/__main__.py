@@ -42,6 +42,7 @@ from differential.states import (
     run_state,
     trusted_in_base,
 )
+from redstart_cli.console import RedstartError
 from redstart_cli.mysqld import Binary, find_stock
 
 
@@ -277,7 +278,7 @@ def main() -> int:
         with places.stack:
             show_states(arguments, settings, places, report)
             find_canaries(arguments, settings, places, report)
-    except (CanaryError, FileSystemError, ServerFault, subprocess.SubprocessError, OSError) as error:
+    except (CanaryError, FileSystemError, ServerFault, RedstartError, subprocess.SubprocessError, OSError) as error:
         problems.append(f"it could not go on: {error}")
     finally:
         if settings is not None:

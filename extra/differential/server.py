@@ -66,10 +66,10 @@ def without_old_errors(lines: list[str]) -> list[str]:
 
 
 def with_keys(binary: Binary, folder: Path) -> Binary:
-    """The same server with a keyring, which is configured in each data directory; RuntimeError without the component."""
+    """The same server with a keyring, which is configured in each data directory; ServerError without the component."""
     keyed = keyring.with_keyring(binary, folder)
     if keyed is None:
-        raise RuntimeError(f"{keyring.COMPONENT} is not built: ./redstart test binlog builds it")
+        raise ServerError(f"{keyring.COMPONENT} is not built: ./redstart test binlog builds it")
     return keyed
 
 
@@ -101,6 +101,12 @@ def can_mount() -> bool:
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
+def check_client(client: subprocess.Popen[str], said: str = "") -> None:
+    """ServerError if the client that has ended could not be run: no answers would be the same for all servers."""
+    if client.returncode in (126, 127):
+        raise ServerError(f"the client cannot be run: {said}")
+
+
 class Server(Mysqld):
     """One run of a server on a data directory."""
 
@@ -118,7 +124,7 @@ class Server(Mysqld):
 
     def is_ready(self) -> bool:
         """Whether it answers, or has until it died; or whether it fills its log without end."""
-        return "ready for connections" in self.said() or self._stop_flood()
+        return "ready for connections" in self.said() or (self.is_running and self._stop_flood())
 
     def wait_ready(self) -> bool:
         """True if it answers, or has until it died; False if it has refused to start."""
@@ -194,12 +200,14 @@ class Server(Mysqld):
             while True:
                 try:
                     out, err = client.communicate(timeout=1)
-                    return out, err or ""
+                    break
                 except subprocess.TimeoutExpired:
                     if self._stop_flood() or time.monotonic() < end:
                         continue
                     client.kill()
                     raise
+        check_client(client, err or out)
+        return out, err or ""
 
     def ask(self, queries: list[str]) -> list[str]:
         """The answers to several queries, errors among them."""
@@ -236,6 +244,7 @@ class Server(Mysqld):
         for client in clients:
             try:
                 client.wait(QUERY_TIMEOUT_SEC)
+                check_client(client)
             except subprocess.TimeoutExpired:
                 self.is_stuck = True
                 client.kill()
@@ -250,7 +259,7 @@ def initialise(binary: Binary, home: Path, options: Iterable[str] = ()) -> None:
     """Make an empty data directory."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "tmp").mkdir(parents=True)
-    words = [*binary.words, *COMMON, *binary.options, *options, "--skip-log-bin", f"--tmpdir={home}/tmp"]
+    words = [*binary.command, *COMMON, *binary.options, *options, "--skip-log-bin", f"--tmpdir={home}/tmp"]
     mysqld.initialise(binary.name, words, home / "data", home / "init.log", INITIALISE_TIMEOUT_SEC)
 
 

@@ -47,11 +47,11 @@ def make_base(binary: Binary, client: Path, home: Path, options: list[str]) -> N
     for level in range(MAX_DEPTH + 2):
         deepest = deepest / f"d{level}"
     deepest.mkdir(parents=True)
-    server = Server(binary, home, client, ["--skip-log-bin", *options])
-    if not server.wait_ready():
-        raise ServerFault(f"cannot start: {server.said()}")
-    server.sql("".join(f"CREATE DATABASE {name};" for name in SCHEMAS))
-    server.stop()
+    with Server(binary, home, client, ["--skip-log-bin", *options]) as server:
+        if not server.wait_ready():
+            raise ServerFault(f"cannot start: {server.errors()}")
+        server.sql("".join(f"CREATE DATABASE {name};" for name in SCHEMAS))
+        server.stop()
     shutil.move(home / "data/c", home / "link/c")
     (home / "data/c").symlink_to("../link/c")
 
@@ -66,11 +66,11 @@ def run_on_base(binary: Binary, client: Path, base: Path, home: Path, options: l
     logs = []
     for _ in range(2):
         directories = f"--innodb-directories={home}/ext1;{home}/ext2"
-        server = Server(binary, home, client, ["--skip-log-bin", directories, *options])
-        if not server.wait_ready():
-            raise ServerFault(f"cannot start: {server.said()}")
-        time.sleep(SETTLE_SEC)
-        server.stop()
+        with Server(binary, home, client, ["--skip-log-bin", directories, *options]) as server:
+            if not server.wait_ready():
+                raise ServerFault(f"cannot start: {server.errors()}")
+            time.sleep(SETTLE_SEC)
+            server.stop()
         logs.append(server.said())
     return logs
 
@@ -223,7 +223,7 @@ class State:
         try:
             if not server.wait_ready():
                 self.note(f"{name} refused to start")
-                self.require(False, f"{name} refused to start: {server.messages()}")
+                self.require(False, f"{name} refused to start: {server.messages()} {server.output()}")
                 return
             if not self.has_redo and self.random.random() < 0.7:
                 # A kill without it is the end of the data directory.

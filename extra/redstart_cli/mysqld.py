@@ -54,7 +54,7 @@ class Binary:
     name: str
     command: list[str]
     options: list[str] = field(default_factory=list)
-    # What the command is called by: env with variables, for one.
+    # What the command is called by, but for making a data directory: env with variables, for one.
     prefix: list[str] = field(default_factory=list)
 
     @property

@@ -186,7 +186,7 @@ def _write_keyring(data: Path) -> None:
 
 def initialise(binary: Binary, place: Place, is_encrypted: bool = False) -> None:
     """Make a data directory with what the load expects, and stop cleanly; ServerError if that fails."""
-    words = [*binary.words, *COMMON, *place.options, *binary.options]
+    words = [*binary.command, *COMMON, *place.options, *binary.options]
     mysqld.initialise(binary.name, words, place.data, place.log, INITIALISE_TIMEOUT_SEC)
     if is_encrypted:
         _write_keyring(place.data)
