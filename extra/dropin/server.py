@@ -25,6 +25,8 @@ class Server(Mysqld):
     """One server, by default not running."""
 
     poll_sec = 0.1
+    # Whether it was started, and neither stopped nor killed since; it may have ended by itself.
+    _is_up = False
 
     def __init__(self, folder: Path, command: Sequence[str], client: str, *options: str) -> None:
         """`command` begins the command line of mysqld, `options` are for each start."""
@@ -47,23 +49,32 @@ class Server(Mysqld):
         initialise(self.name, self._first, self.folder / "data", self.log)
 
     def start(self, *options: str) -> None:
-        """Start, and wait until it answers."""
+        """Start, and wait until it answers; the server before has to have been stopped, killed or waited for."""
+        assert not self._is_up, f"it runs, or has ended by itself: {self.tail()}"
         self.launch(*options)
+        self._is_up = True
         self.await_ready(START_LIMIT_SEC)
 
     def stop(self) -> None:
-        """Shut down, if it was started; one that has ended by itself has to have done so without an error."""
-        if self._process:
-            self._process.terminate()
-            self.wait_for_end()
+        """Shut down, if it was started and not killed; one that has ended by itself has to have done so without an error."""
+        if self._is_up:
+            code = self.end(START_LIMIT_SEC)
+            assert code == 0, f"it ended with {code}: {self.tail()}"
 
     def wait_for_end(self) -> None:
         """It is about to end without an error."""
         assert self.process.wait(START_LIMIT_SEC) == 0, self.tail()
+        self._is_up = False
+
+    def kill(self) -> None:
+        """Kill it, if it runs."""
+        super().kill()
+        self._is_up = False
 
     def tail(self) -> str:
-        """The end of its error log."""
-        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+        """The end of its error log, and of what it has said besides."""
+        log = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return log[-3000:] + self.output()[-3000:]
 
     def client(self, sql: str) -> subprocess.CompletedProcess[str]:
         """Run statements; what came out is without column names."""
