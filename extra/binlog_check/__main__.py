@@ -501,7 +501,7 @@ class Check:
             return iter([noted(content, other)] if other not in (None, gtids) else [])
         with Server(self.runner.stock, image.home, self.runner.client, image.options) as server:
             if not server.wait_ready():
-                raise RuntimeError(f"stock does not start: {server.messages()}")
+                raise RuntimeError(f"stock does not start: {server.errors()}")
             server.sql("INSERT INTO d.t (b) VALUES ('stock');")
             server.stop()
         return iter([noted(image.log.read_bytes(), gtids)])

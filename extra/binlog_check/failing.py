@@ -33,7 +33,7 @@ def _one(kind: str, binary: Binary, base: Path, client: Path, work: Path) -> lis
     server = Server(Binary(binary.name, binary.command, binary.options, prefix), home, client, _OPTIONS)
     try:
         if not server.wait_ready():
-            return [f"the server does not start: {server.messages()}"]
+            return [f"the server does not start: {server.errors()}"]
         server.sql(f"CREATE DATABASE f; CREATE TABLE f.t (b LONGBLOB); {_LARGE}")
         log = last_log(home)
         before = read_note(log)

@@ -167,7 +167,7 @@ def _start_plain(base: Path, home: Path, binary: Binary, client: Path) -> Server
     copy(base, home)
     server = Server(binary, home, client, _PLAIN_OPTIONS)
     if not server.wait_ready():
-        raise RuntimeError(f"the server does not start: {server.log}")
+        raise RuntimeError(f"the server does not start: {server.errors()}")
     server.sql(_SCHEMA + f"INSERT INTO d.t (b) VALUES (REPEAT('u', {2 * MIN_SKIP_BYTES})); INSERT INTO d.t (b) VALUES ('');")
     return server
 
@@ -201,10 +201,15 @@ def _is_written(log: Path, n_transactions: int) -> bool:
     return len(found) >= n_transactions and found[-1].events[-1].kind == XID
 
 
-def _killed_image(home: Path) -> Image:
-    for name in ("s", "s.lock", "pid"):
+def _tidy(home: Path) -> None:
+    """Remove what only a running server has a use for."""
+    for name in ("s", "s.lock", "pid", "output"):
         (home / name).unlink(missing_ok=True)
     shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)
+
+
+def _killed_image(home: Path) -> Image:
+    _tidy(home)
     return Image(home, _PLAIN_OPTIONS, True, True, settings=dict(_PLAIN), is_plain=True)
 
 
@@ -266,7 +271,7 @@ def make_source(base: Path, home: Path, binary: Binary, client: Path) -> Source:
                                            "--server-id=2"])  # fmt: skip
     try:
         if not server.wait_ready():
-            raise RuntimeError(f"the source does not start: {server.log}")
+            raise RuntimeError(f"the source does not start: {server.errors()}")
         server.sql("CREATE DATABASE s; CREATE TABLE s.t (a INT AUTO_INCREMENT PRIMARY KEY);" + "INSERT INTO s.t VALUES ();" * 30)
         server.sql(f"SET gtid_next = '{_UUID}:sent:5'; INSERT INTO s.t VALUES (); SET gtid_next = '{_UUID}:sent:7';"
                    "INSERT INTO s.t VALUES (); SET gtid_next = 'AUTOMATIC';")  # fmt: skip
@@ -324,7 +329,7 @@ def make(
         configure_keyring(home)
     with Server(binary, home, client, options) as server:
         if not server.wait_ready():
-            raise RuntimeError(f"seed {seed}: the server does not start: {server.log}")
+            raise RuntimeError(f"seed {seed}: the server does not start: {server.errors()}")
         server.sql(_SCHEMA)
         if source is not None and is_replica and not _replicate(server, source):
             raise RuntimeError(f"seed {seed}: the replica has not applied all: {server.messages()}")
@@ -345,7 +350,5 @@ def make(
             server.kill()
         else:
             server.stop()
-    for name in ("s", "s.lock", "pid"):
-        (home / name).unlink(missing_ok=True)
-    shutil.rmtree(home / "data/#innodb_temp", ignore_errors=True)
+    _tidy(home)
     return Image(home, options, is_killed, settings["binlog-checksum"] == "CRC32", is_encrypted, settings, is_replica, is_plain)

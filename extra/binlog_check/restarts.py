@@ -61,7 +61,7 @@ def run(
                 facts = _facts(r.choice(others), home, place, client)
             with Server(binary, home, client, _OPTIONS) as server:
                 if not server.wait_ready():
-                    raise RuntimeError(f"restart {step} of {binary.name}: {server.messages()}")
+                    raise RuntimeError(f"restart {step} of {binary.name}: {server.errors()}")
                 answers = server.ask(QUERIES)
                 noted = int(server.ask([NOTED])[0].strip() or 0) if binary is jumps else 0
                 done.starts[binary.name] += 1
@@ -105,5 +105,5 @@ def _facts(binary: Binary, home: Path, place: Path, client: Path) -> list[str]:
     copy(home, place)
     with Server(binary, place, client, _OPTIONS) as server:
         if not server.wait_ready():
-            raise RuntimeError(f"{binary.name} does not start: {server.messages()}")
+            raise RuntimeError(f"{binary.name} does not start: {server.errors()}")
         return server.ask(QUERIES)
