@@ -140,6 +140,8 @@ class Mysqld:
     # Whether the tool has killed it since its last start, or has let it be killed.
     is_killed = False
     _process: subprocess.Popen[bytes] | None = None
+    # Of a folder of its own.
+    _remove_run: Callable[[], object] | None = None
     _log_begin = 0
     begin = 0.0
 
@@ -152,7 +154,6 @@ class Mysqld:
         with this object.
         """
         self.name, self.log = name, log
-        self._remove_run: Callable[[], object] | None = None
         if run is None:
             run = Path(tempfile.mkdtemp(prefix=RUN_PREFIX))
             self._remove_run = weakref.finalize(self, shutil.rmtree, run, ignore_errors=True)
