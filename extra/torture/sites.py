@@ -220,6 +220,10 @@ class SitesLife:
         return []
 
     def _write_map(self, cursor: Any) -> None:
+        """DDL where somebody else has changed a directory: a journal does not cover that, so that the map is made anew."""
+        scratch = self._home / "data/other/scratch"
+        scratch.touch()
+        scratch.unlink()
         cursor.execute("CREATE TABLE other.t (id INT PRIMARY KEY)")
         time.sleep(MAP_SEC)
         cursor.execute("DROP TABLE other.t")

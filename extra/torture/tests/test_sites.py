@@ -101,6 +101,26 @@ def test_calls_are_gone_through_until_one_is_not_made(monkeypatch: pytest.Monkey
             assert rig.counts.sites[site.name] == BOUND + OTHER_BOUND * (len(site.errors) - 1)
 
 
+def test_a_map_is_made_anew_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A journal covers DDL in a directory that nobody else has changed, so that no map would be renamed."""
+    (tmp_path / "base-16/data").mkdir(parents=True)
+    life = SitesLife(Rig({}, "ours", tmp_path, []), 1)
+    schema = tmp_path / "sites/data/other"
+    schema.mkdir()
+    monkeypatch.setattr("torture.sites.MAP_SEC", 0.0)
+    changed: list[bool] = []
+
+    class Cursor:
+        def execute(self, text: str) -> None:
+            changed.append(schema.stat().st_mtime > 1)
+            assert not list(schema.iterdir())
+
+    for _ in range(2):
+        os.utime(schema, (1, 1))
+        life._write_map(Cursor())
+    assert changed == [True] * 4
+
+
 def test_a_failure_ends_it_and_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "base-16/data").mkdir(parents=True)
     rig = Rig({}, "ours", tmp_path, [])
