@@ -41,6 +41,7 @@ that follows. A body is not copied: it is where it was packed. */
 #include <new>  // IWYU pragma: keep
 #include <utility>
 
+#include "fil0fil.h"
 #include "fsp0fsp.h"
 #include "log0apply.h"
 #include "log0redo.h"
@@ -127,9 +128,10 @@ recv_data_t *keep_apart(mem_heap_t *heap, const Record &record) {
                                         const recv_t &record) {
   static std::atomic<bool> was_one{false};
 
-  return record.type == MLOG_REC_INSERT &&
+  return record.type == MLOG_REC_INSERT && !fsp_is_dd_tablespace(space) &&
          !fsp_is_system_or_temp_tablespace(space) &&
-         !fsp_is_dd_tablespace(space) && !was_one.exchange(true);
+         !fsp_is_shared_tablespace(fil_space_get_flags(space)) &&
+         !was_one.exchange(true);
 }
 
 /** Undo tablespace whose page this thread goes through, if it is active. Which
