@@ -223,6 +223,7 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   content.summary.undo = {{1, "innodb_undo_001"}};
   content.summary.max_space_id = 3;
   content.summary.opened_at_start = {3, 99};
+  content.summary.encrypted = {5, 7};
   content.summary.dirs = {{0, "", {1, 2, 3, 4}, false, 0, 1},
                           {0, "d", {1, 9, -5, 6}, true, 0, 3},
                           {0, "d/e", {1, 10, 3, 4}, true, 1, 0},

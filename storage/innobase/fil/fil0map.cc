@@ -34,6 +34,7 @@ were no map. */
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -68,6 +69,7 @@ were no map. */
 #include "mach0data.h"
 #include "my_dbug.h"
 #include "mysql_version.h"
+#include "os0enc.h"
 #include "os0file.h"
 #include "os0thread-create.h"
 #include "scope_guard.h"
@@ -502,6 +504,26 @@ Not changed after the validation, in which s_waiting_mutex protects it. No other
 latch is requested under that. */
 std::unordered_set<space_id_t> s_waiting;
 std::mutex s_waiting_mutex;
+
+/** Encrypted tablespaces that were left out at start-up. */
+class Late_encrypted {
+ public:
+  /** Note which they are, and open some until the master key is known: what
+  opens the first encrypted tablespace learns its ID, and without one the next
+  new tablespace would get the first master key. */
+  void begin();
+
+  /** Open all that have no object yet; says how many could not be opened. */
+  void open_all() const;
+
+ private:
+  /** Attempts until the start goes on without the master key: the keyring may
+  not be there. */
+  static constexpr size_t MAX_ATTEMPTS = 16;
+
+  /** Tablespace IDs, the newest tablespace first: it has the newest key. */
+  std::vector<space_id_t> m_ids;
+} s_late_encrypted;
 
 /** Counts begins and ends of DDL on files, recovery's included. */
 constexpr uint64_t FIRST_SEQ = 1;
@@ -1905,8 +1927,7 @@ bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
     (void)options.get(autoextend_size_str, &autoextend_size);
   }
   if (!s_may_wait || s_is_unchanged || autoextend_size > 0 ||
-      !is_unread(space_id, path) || fsp_is_shared_tablespace(flags) ||
-      FSP_FLAGS_GET_ENCRYPTION(flags)) {
+      !is_unread(space_id, path) || fsp_is_shared_tablespace(flags)) {
     return false;
   }
 
@@ -1955,6 +1976,7 @@ void note_validation(size_t n_differing, size_t n_left) {
     ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
                             << " tablespaces are opened when they are used";
   }
+  s_late_encrypted.begin();
 }
 
 namespace {
@@ -2088,7 +2110,10 @@ void read_ahead(space_id_t space_id) {
   }
   if (const auto known = find_known(space_id)) {
     t_read_ahead.path = known->path;
-    t_read_ahead.header = read_header(known->path, recv_needed_recovery);
+    /* The key of an encrypted tablespace is in the page, too. */
+    t_read_ahead.header =
+        read_header(known->path, recv_needed_recovery ||
+                                     FSP_FLAGS_GET_ENCRYPTION(known->flags));
     t_read_ahead.space_id = space_id;
   }
 }
@@ -2153,6 +2178,50 @@ void open(space_id_t space_id) {
                      t_read_ahead.header.flags, known->name.c_str(),
                      known->path.c_str(), false, false);
 }
+
+namespace {
+
+void Late_encrypted::begin() {
+  if (s_image == nullptr) {
+    return;
+  }
+
+  const auto &ids = s_image->reader.summary().encrypted;
+
+  std::copy_if(ids.rbegin(), ids.rend(), std::back_inserter(m_ids), is_late);
+
+  const auto n_attempts = std::min(m_ids.size(), MAX_ATTEMPTS);
+
+  for (size_t i = 0; i < n_attempts && Encryption::get_master_key_id() ==
+                                           Encryption::DEFAULT_MASTER_KEY_ID;
+       ++i) {
+    open(m_ids[i]);
+  }
+}
+
+void Late_encrypted::open_all() const {
+  size_t n_left = 0;
+
+  for (const auto id : m_ids) {
+    open(id);
+    if (!fil_space_exists_in_mem(id, nullptr, false, false) &&
+        (s_is_given_up || find_known(id))) {
+      ++n_left;
+    }
+  }
+
+  if (n_left > 0) {
+    ib::warn(ER_IB_MSG_383)
+        << "Tablespace map: " << n_left
+        << " encrypted tablespaces could not be opened; they keep the master "
+           "key that they have. If the files are in order, rotate it again "
+           "after a restart.";
+  }
+}
+
+}  // namespace
+
+void open_encrypted() { s_late_encrypted.open_all(); }
 
 char *first_path(space_id_t space_id) {
   if (!is_late(space_id)) {
@@ -2602,9 +2671,10 @@ void Writer::add(const Directory &dir, const File &file, const Space *space) {
             ? m_opened_before.count(out.space_id) != 0
             : space->has_autoextend || space->path != file_path(dir, file);
 
-    if (is_odd || fsp_is_shared_tablespace(out.flags) ||
-        FSP_FLAGS_GET_ENCRYPTION(out.flags)) {
+    if (is_odd || fsp_is_shared_tablespace(out.flags)) {
       m_summary.opened_at_start.push_back(out.space_id);
+    } else if (FSP_FLAGS_GET_ENCRYPTION(out.flags)) {
+      m_summary.encrypted.push_back(out.space_id);
     }
     if (!dict_sys_t::is_reserved(out.space_id)) {
       m_summary.max_space_id = std::max(m_summary.max_space_id, out.space_id);
@@ -2909,6 +2979,7 @@ void Writer::collect() {
   }
   std::sort(m_summary.undo.begin(), m_summary.undo.end());
   std::sort(m_summary.opened_at_start.begin(), m_summary.opened_at_start.end());
+  std::sort(m_summary.encrypted.begin(), m_summary.encrypted.end());
 }
 
 bool Writer::make() {

@@ -35,6 +35,7 @@ All numbers are big endian. A string is its length in 4 bytes and its bytes.
     4       largest tablespace ID that is not reserved
     4       number of tablespaces that each start opens, and for each 4 ID,
             sorted
+    4       number of other encrypted tablespaces, and for each 4 ID, sorted
     4       number of directories, and for each
             4 root, string path, 8 file system, 8 inode, 8 mtime, 8 ctime,
             1 = trusted, 2 = trusted with the journal, 4 parent, 4 number of
@@ -73,7 +74,7 @@ namespace tablespace_map {
 
 namespace {
 
-constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 7};
+constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 8};
 
 /** Least bytes of things in the summary, so that a number of them that cannot
 be is seen before memory is taken. */
@@ -275,9 +276,11 @@ bool Builder::finish(const Summary &summary, const Session &session) {
     out.str(undo.second);
   }
   out.num<4>(summary.max_space_id);
-  out.num<4>(summary.opened_at_start.size());
-  for (const auto id : summary.opened_at_start) {
-    out.num<4>(id);
+  for (const auto ids : {&summary.opened_at_start, &summary.encrypted}) {
+    out.num<4>(ids->size());
+    for (const auto id : *ids) {
+      out.num<4>(id);
+    }
   }
   out.num<4>(summary.dirs.size());
   for (const auto &dir : summary.dirs) {
@@ -390,8 +393,10 @@ bool Reader::read_summary(std::string_view bytes, uint64_t end) {
     m_summary.undo.emplace_back(no, in.str());
   }
   m_summary.max_space_id = in.num<4>();
-  for (auto n = in.num<4>(); n > 0 && !in.is_bad(); --n) {
-    m_summary.opened_at_start.push_back(in.num<4>());
+  for (const auto ids : {&m_summary.opened_at_start, &m_summary.encrypted}) {
+    for (auto n = in.num<4>(); n > 0 && !in.is_bad(); --n) {
+      ids->push_back(in.num<4>());
+    }
   }
 
   auto &dirs = m_summary.dirs;

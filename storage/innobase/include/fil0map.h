@@ -287,6 +287,11 @@ void open(space_id_t space_id);
 @param[in]  space_name  name of the tablespace */
 void open(const char *space_name);
 
+/** Make the objects of all encrypted tablespaces that were left out at
+start-up, since all of them are about to get another master key. No DDL runs,
+and the caller holds no latch. */
+void open_encrypted();
+
 /** @return path of the file of a tablespace that has no object, to be freed by
 ut::free(); nullptr if the map does not know it
 @param[in]  space_id  tablespace ID */

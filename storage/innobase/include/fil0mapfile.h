@@ -173,8 +173,10 @@ struct Summary {
   std::vector<std::pair<uint32_t, std::string>> undo;
   /** Largest tablespace ID that is not reserved. */
   space_id_t max_space_id{0};
-  /** Tablespaces that each start opens: general and encrypted ones. */
+  /** Tablespaces that each start opens: general ones. */
   std::vector<space_id_t> opened_at_start;
+  /** Other encrypted tablespaces. */
+  std::vector<space_id_t> encrypted;
   /** Directories, as walk_order() has them: a directory and what is under it,
   before the next. */
   std::vector<Directory> dirs;

@@ -42,6 +42,7 @@ class fil0map : public ::testing::Test {
     content.summary.undo = {{1, "innodb_undo_001"}, {2, "innodb_undo_002"}};
     content.summary.max_space_id = 3;
     content.summary.opened_at_start = {99, 3};
+    content.summary.encrypted = {5, 7, 200};
     content.summary.dirs = {{0, "", {1, 2, 3, 4}, false, 0},
                             {0, "test", {1, 9, -5, 6}, true, 0},
                             {0, "test/sub", {1, 10, 3, 4}, true, 1},
@@ -151,6 +152,7 @@ TEST_F(fil0map, RoundTrip) {
   EXPECT_EQ(a.temp_path, b.temp_path);
   EXPECT_EQ(a.max_space_id, b.max_space_id);
   EXPECT_EQ(a.opened_at_start, b.opened_at_start);
+  EXPECT_EQ(a.encrypted, b.encrypted);
   EXPECT_EQ(in.session.end_lsn, out.session().end_lsn);
   EXPECT_TRUE(in.session.temp_file.is_same(out.session().temp_file));
   ASSERT_EQ(a.dirs.size(), b.dirs.size());

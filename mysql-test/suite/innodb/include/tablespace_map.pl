@@ -102,10 +102,10 @@ sub map_directories {
   };
 
   # Configuration, whether it is clean, path of the temporary file; undo
-  # tablespaces; largest ID; tablespaces that each start opens.
+  # tablespaces; largest ID; tablespaces that each start opens, and encrypted ones.
   $take->('L>/a C L>/a');
   $take->('L> L>/a') foreach 1 .. ($take->('L>'))[0];
-  $take->('L> L>/(L>)');
+  $take->('L> L>/(L>) L>/(L>)');
 
   my @dirs = map {
     my ($root, $name, undef, $inode, $mtime, $ctime, $is_trusted) =
