@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -39,7 +40,8 @@ if "stay" in given:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if "slow" not in given:
     log.write("ready\\n")
-time.sleep(60)
+# Longer than any test waits for its end.
+time.sleep(600)
 """
 
 
@@ -176,9 +178,13 @@ def test_a_server_dies_with_its_tool(tmp_path: Path, words: list[str]) -> None:
     process.kill()
     process.wait()
     end = time.monotonic() + 60
-    while status.exists() and "State:\tZ" not in status.read_text() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not status.exists() or "State:\tZ" in status.read_text()
+    try:
+        while status.exists() and "State:\tZ" not in status.read_text() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not status.exists() or "State:\tZ" in status.read_text()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_data_directory(tmp_path: Path, words: list[str]) -> None:
