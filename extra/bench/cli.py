@@ -181,7 +181,7 @@ def _measures(function: Callable[..., Experiments]) -> Callable[..., None]:
     def command(**values: Any) -> None:
         with _errors():
             settings = Settings(**{field.name: values.pop(field.name) for field in fields(Settings)})
-            _bench(settings, function(settings.subjects, **values))
+            _bench(settings, function(settings.subjects, **values), values.get("crash_by", "stock"))
 
     return common_options(command)
 
@@ -298,6 +298,8 @@ def binlog_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
 def redo_command(subjects: tuple[str, ...], seconds: int | None, **own: Any) -> Experiments:
     """Start after kill -9 under load: redo to be read and applied."""
     check_names(subjects, REDO_SUBJECTS)
+    if own["crash_by"] != "stock" and subjects == ("mariadb",):
+        raise BenchError("--crash-by is for MySQL's servers: MariaDB starts after its own crash")
     if seconds is not None and own["redo_mib"] is not None:
         raise BenchError("--seconds and --redo-mib exclude each other")
     if own["check_rows"] and own["after_sec"]:
@@ -397,18 +399,18 @@ def _check_used(used: int, tables: int) -> None:
         raise BenchError(f"{used} tables to be queried are more than {tables} tables")
 
 
-def _mysqld(settings: Settings, experiments: Collection[str]) -> Path:
-    """The server under test. If it is our own and wanted, it is built from what the clone holds now."""
+def _mysqld(settings: Settings, experiments: Collection[str], crash_by: str) -> Path:
+    """The server under test. If it is our own and wanted, if only for its crash, it is built from what the clone holds now."""
     if settings.mysqld is not None:
         return settings.mysqld.absolute()
     clone = Clone(REPOSITORY)
-    is_wanted = not settings.subjects or set(settings.subjects) - FOREIGN_SUBJECTS
+    is_wanted = not settings.subjects or set(settings.subjects) - FOREIGN_SUBJECTS or crash_by not in FOREIGN_SUBJECTS
     if is_wanted and set(experiments) != {"fileio"}:
         builds.build(clone, "release")
     return clone.binary("release", "mysqld")
 
 
-def _bench(settings: Settings, experiments: Experiments) -> None:
+def _bench(settings: Settings, experiments: Experiments, crash_by: str) -> None:
     """Runs experiments on a volume and writes what was measured, also after an error."""
     for path in (settings.json_path, settings.markdown_path, settings.html_path):
         if path is not None and not path.absolute().parent.is_dir():
@@ -417,7 +419,7 @@ def _bench(settings: Settings, experiments: Experiments) -> None:
     layout.make()
     profile = PROFILES[settings.profile]
     memory_bytes = settings.memory << 20 if settings.memory else None
-    mysqld = _mysqld(settings, experiments)
+    mysqld = _mysqld(settings, experiments, crash_by)
     document: results.Document | None = None
     try:
         with take_lock(layout), Ui() as ui, open_volume(layout, profile, memory_bytes) as volume:

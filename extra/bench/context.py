@@ -105,12 +105,22 @@ class Context:
         return datadir
 
     def make_state(
-        self, datadir: DataDir, name: str, maker: Subject, act: Callable[[Server], None], what: str, options: Sequence[str] = ()
+        self,
+        datadir: DataDir,
+        name: str,
+        maker: Subject,
+        act: Callable[[Server], None],
+        what: str,
+        options: Sequence[str] = (),
+        made_by: str | None = None,
     ) -> None:
-        """Makes a state from the clean one, unless it is there: `act` works with a server of `maker`. `what` is said of it."""
-        if not datadir.has_state(name):
+        """Makes a state from the clean one, unless it is there: `act` works with a server of `maker`. `what` is said of it.
+
+        With `made_by`, the maker's identity, one that another has made does not do.
+        """
+        if not datadir.has_state(name, made_by):
             self.ui.say(f"making the state {name} ({what})")
-            make_state(self.layout, datadir, maker.binary, [*maker.options, *options], name, "clean", act)
+            make_state(self.layout, datadir, maker.binary, [*maker.options, *options], name, "clean", act, made_by)
 
     def finish(self, run: Run, text: str) -> None:
         """Adds a run to the document and says how it went: `text`, unless it went wrong."""

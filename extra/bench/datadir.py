@@ -16,7 +16,8 @@ Layout of one data directory's folder:
     work/            the data directory itself, always at this path
     about.json       what it holds
     known.json       identity of each file of work/ and the state its bytes belong to
-    states/NAME/     files/ (the copies) and manifest.json (STATES_VERSION, and name -> size of each file)
+    states/NAME/     files/ (the copies) and manifest.json (STATES_VERSION, who made it if that matters, and
+                     name -> size of each file)
 """
 
 from __future__ import annotations
@@ -244,13 +245,17 @@ class DataDir:
     def _state(self, name: str) -> Path:
         return self.folder / "states" / name
 
-    def has_state(self, name: str) -> bool:
-        """Whether the state was saved, completely, by this version of the bench."""
-        return self._read_manifest(name).get("version") == STATES_VERSION
+    def has_state(self, name: str, made_by: str | None = None) -> bool:
+        """Whether the state was saved, completely, by this version of the bench; and by this maker, if one is named."""
+        manifest = self._read_manifest(name)
+        return manifest.get("version") == STATES_VERSION and made_by in (None, manifest.get("made_by"))
 
     def _read_manifest(self, name: str) -> dict[str, Any]:
-        path = self._state(name) / "manifest.json"
-        manifest: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        """Empty if there is none, or it was not written to its end."""
+        try:
+            manifest: dict[str, Any] = json.loads((self._state(name) / "manifest.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
         return manifest
 
     def drop_state(self, name: str) -> None:
@@ -271,7 +276,7 @@ class DataDir:
             count += base.endswith(".ibd") or base.startswith("undo_")
         return count
 
-    def save_state(self, name: str) -> None:
+    def save_state(self, name: str, made_by: str | None = None) -> None:
         """Saves the data directory as it is, with its server stopped, as a state.
 
         Raises BenchError if a table that no state keeps a copy of has changed since the first
@@ -286,7 +291,7 @@ class DataDir:
             if self._keeps_copy(path):
                 copy_file(self.work / path, state / "files" / path)
         sizes = {path: identity[0] for path, identity in files.items()}
-        self._write_json(state / "manifest.json", {"version": STATES_VERSION, "files": sizes})
+        self._write_json(state / "manifest.json", {"version": STATES_VERSION, "made_by": made_by, "files": sizes})
         self._remember(files, name)
 
     def _check_untouched(self, files: Mapping[str, Identity]) -> None:
@@ -430,6 +435,7 @@ def make_state(
     name: str,
     origin: str,
     act: Callable[[Server], None],
+    made_by: str | None = None,
 ) -> None:
     """Saves a state: a server starts from the state `origin`, and `act` works with it.
 
@@ -441,4 +447,4 @@ def make_state(
         server.startup(3600)
         act(server)
         server.shutdown()
-    datadir.save_state(name)
+    datadir.save_state(name, made_by)

@@ -144,7 +144,8 @@ class Server(Mysqld):
         if self._ready is None:
             return False
         try:
-            self.query("SELECT 1")
+            with self.connect(timeout_sec=mysqld.READY_TIMEOUT_SEC) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
         except pymysql.Error:
             return False
         self._first_answer = time.time()

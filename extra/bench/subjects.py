@@ -7,6 +7,7 @@ leads to skipped subjects with a reason, never to a server that ignores what it 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -98,6 +99,12 @@ class Binary:
         """The program, seen from outside its root."""
         return self.root / self.path.relative_to("/") if self.root else self.path
 
+    @property
+    def build(self) -> str:
+        """What tells this very build from others, of the same version as well."""
+        with open(self.file, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
     def knows(self, variable: str) -> bool:
         """Whether the server has this system variable."""
         return variable in self.variables
@@ -179,6 +186,11 @@ class Subject:
     def options(self) -> list[str]:
         """The settings as command line options."""
         return [f"--{name.replace('_', '-')}={value}" for name, value in self.settings.items()]
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other subjects, and from itself of another build."""
+        return f"{self.name}, {self.binary.version}, build {self.binary.build}"
 
     @property
     def uses_map(self) -> bool:

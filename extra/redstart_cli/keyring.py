@@ -19,13 +19,13 @@ def with_keyring(binary: Binary, folder: Path) -> Binary | None:
     Where the keys are stands in each data directory: see write_keyring().
     """
     *loader, mysqld = binary.command
-    places = [Path(option.partition("=")[2]) for option in binary.options if option.startswith("--plugin-dir=")]
+    places = [Path(option.partition("=")[2]).resolve() for option in binary.options if option.startswith("--plugin-dir=")]
     component = next((path for path in (place / f"{COMPONENT}.so" for place in places) if path.exists()), None)
     if component is None:
         return None
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "mysqld").symlink_to(mysqld)
+    (folder / "mysqld").symlink_to(Path(mysqld).resolve())
     (folder / component.name).symlink_to(component)
     (folder / "mysqld.my").write_text(json.dumps({"components": f"file://{COMPONENT}"}), encoding="ascii")
     (folder / f"{COMPONENT}.cnf").write_text(json.dumps({"read_local_config": True}), encoding="ascii")

@@ -32,7 +32,9 @@ MAX_LOG_BYTES = 8 << 20
 LOG_LINES_SHOWN = 12
 # Of the folder of a server that is given none.
 RUN_PREFIX = "redstart-mysqld-"
-FREEZE_TIMEOUT_SEC, WRITE_SEC = 5.0, 0.05
+FREEZE_TIMEOUT_SEC, WRITE_SEC = 30.0, 0.05
+# For the answer of a server that listens; one that does not answer then is asked again.
+READY_TIMEOUT_SEC = 10.0
 
 
 class ServerError(RedstartError):
@@ -133,7 +135,7 @@ def _read(log: Path, begin: int) -> str:
 
 
 class Mysqld:
-    """A server on a data directory, by default not running. It dies with this process."""
+    """A server on a data directory, by default not running. It dies with the thread that has started it."""
 
     # How often it is looked at while it starts.
     poll_sec = 0.05
@@ -169,6 +171,8 @@ class Mysqld:
             raise ServerError(f"{self.name} runs already")
         if shutil.which(self.words[0]) is None:
             raise FileNotFoundError(f"there is no program {self.words[0]}")
+        if environment and "=" in self.words[0]:
+            raise ServerError(f"{self.words[0]} cannot be given variables: env would take it for one")
         self.is_killed = False
         variables = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
         self._log_begin = self.log.stat().st_size if self.log.exists() else 0
@@ -186,7 +190,7 @@ class Mysqld:
     def is_ready(self) -> bool:
         """Whether it answers."""
         try:
-            self.connect().close()
+            connect(self.socket, timeout_sec=READY_TIMEOUT_SEC).close()
         except (pymysql.err.MySQLError, OSError):
             return False
         return True
@@ -278,12 +282,16 @@ class Mysqld:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Its threads stand still: a copy of its files holds what SIGKILL would leave."""
+        """Its threads stand still: a copy of its files holds what SIGKILL would leave. ServerError if they do not, or it ends."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             end = time.monotonic() + FREEZE_TIMEOUT_SEC
-            while not self._stands_still() and time.monotonic() < end:
+            while not self._stands_still():
+                if time.monotonic() > end:
+                    raise ServerError(f"{self.name} did not stand still within {FREEZE_TIMEOUT_SEC} s")
                 time.sleep(0.002)
+            if not self.is_running:
+                raise ServerError(f"{self.name} has ended with {self.process.returncode}: {self.errors()}")
             # For what it has told the kernel to write.
             time.sleep(WRITE_SEC)
             yield
@@ -292,5 +300,9 @@ class Mysqld:
 
     def _stands_still(self) -> bool:
         """Whether each of its threads is stopped, or has ended."""
-        states = [path.read_text(encoding="ascii") for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]
-        return all(text.rpartition(") ")[2][0] in "TtZX" for text in states)
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
+            # Without one it has ended meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if path.read_text(encoding="ascii").rpartition(") ")[2][0] not in "TtZX":
+                    return False
+        return True

@@ -12,9 +12,9 @@ from pathlib import Path
 
 
 def tied(command: Sequence[str | Path], signal: str = "TERM") -> list[str]:
-    """`command` as a child that does not outlive this process.
+    """`command` as a child that does not outlive the thread that starts it, nor this process.
 
-    The kernel sends it the signal when this process ends, even by SIGKILL, so that no forgotten job keeps writing into a tree
+    The kernel sends it the signal when that thread ends, even by SIGKILL, so that no forgotten job keeps writing into a tree
     that the next call works on.
     """
     return ["setpriv", "--pdeathsig", signal, "--", *map(str, command)]

@@ -25,6 +25,7 @@ _RESTORED = re.compile(r"Recovered page \[page id: space=(\d+), page number=(\d+
 OWN, UNLOGGED, ENCRYPTED = "written by servers", "unlogged", "encrypted and changed later"
 LSN_ALONE = "at an LSN that is not logged"
 REMOVED = "of tables that redo removes"
+REMOVED_FILE = "of tables that redo removes, and whose files one recovery alone has"
 # In one comparison: a rollback holds a page or two at a time.
 MOST_LSN_ALONE = 5
 SHOWN = 8
@@ -128,8 +129,9 @@ def compare(
     """Which pages of the stock server's recovery, and of another, differ.
 
     Those of files in `removed` may, which redo removes later: what is applied to them before that depends on where a
-    batch ends. Those in `unlogged` may: an index build logs no rows, and if pages of one that has not ended are in the doublewrite
-    buffer alone, the first of several starts may overwrite them there.
+    batch ends. The whole file may be missing, but not a part of it. Those in `unlogged` may: an index build logs no rows,
+    and if pages of one that has not ended are in the doublewrite buffer alone, the first of several starts may overwrite
+    them there.
     What servers change themselves they change in their own tablespaces, where what is behind the end of the redo is left
     out. In others each page is compared; where a server goes on with a DDL statement after the recovery it makes the
     same content, but not at the same LSN. One that a rollback has held as if to change it gets an LSN of that time, which
@@ -140,11 +142,14 @@ def compare(
     different: list[str] = []
     left_out: Counter[str] = Counter()
     both = one.keys() | other.keys()
+    files = [{name for name, _ in found} for found in (one, other)]
     for key in sorted(both):
         left, right = one.get(key), other.get(key)
         if _OF_SERVERS.fullmatch(key[0]) and any(page and page.lsn > ends.redo for page in (left, right)):
             left_out[OWN] += 1
-        elif left != right and key[0] in removed:
+        elif key[0] in removed and not all(key[0] in names for names in files):
+            left_out[REMOVED_FILE] += 1
+        elif left and right and left != right and key[0] in removed:
             left_out[REMOVED] += 1
         elif left is None or right is None:
             different.append(f"{key[0]}:{key[1]} is {'missing' if right is None else 'too many'}")
@@ -171,6 +176,8 @@ class Passed:
     """Pages with redo that a checkpoint has passed, and those of them whose files lack it."""
 
     checked: int = 0
+    # Those of files that redo removes, which are not checked.
+    left_out: int = 0
     lacking: list[str] = field(default_factory=list)
 
 
@@ -189,7 +196,7 @@ def passed(
     for path in pages.files(expected):
         name = str(path.relative_to(expected))
         mine = there.get(pages.space_of(path)) if path.stat().st_size and not name.startswith("#innodb_temp") else None
-        if mine is None or name in removed or pages.bytes_of(path) != pages.bytes_of(mine):
+        if mine is None or pages.bytes_of(path) != pages.bytes_of(mine):
             continue
         n_bytes = pages.bytes_of(path)
         with path.open("rb") as file, mine.open("rb") as other:
@@ -197,7 +204,9 @@ def passed(
             while page := file.read(n_bytes):
                 found = other.read(n_bytes)
                 lsn = pages.lsn(page)
-                if begin < lsn <= checkpoint and (name, number) not in unlogged:
+                is_passed = begin < lsn <= checkpoint and (name, number) not in unlogged
+                result.left_out += is_passed and name in removed
+                if is_passed and name not in removed:
                     result.checked += 1
                     seen = pages.lsn(found) if found else 0
                     if seen < lsn:

@@ -18,8 +18,10 @@ HEADER_BYTES = 4 * BLOCK_BYTES
 _CHECKPOINTS_AT = (BLOCK_BYTES, 3 * BLOCK_BYTES)
 # In the first block and in those of checkpoints.
 _LSN_AT = 8
-# In other blocks: used bytes, with a bit for an encrypted block, and where the first group of records begins.
+# In other blocks: a number, which follows from the LSN, with a bit that old versions set; used bytes, with a bit for an
+# encrypted block, and where the first group of records begins.
 _LENGTH_AT, _FIRST_GROUP_AT = 4, 6
+_NUMBERS, _FLUSH_BIT = 1 << 30, 1 << 31
 _ENCRYPTED = 0x8000
 _BLOCK_HEADER_BYTES, _CHECKSUM_BYTES = 12, 4
 # What the load writes into rows: SHA-2 as text.
@@ -89,21 +91,23 @@ class RedoLog:
             self._files.append(_File(path, struct.unpack_from(">Q", content, _LSN_AT)[0], content))
         self._files.sort(key=lambda file: file.first_lsn)
 
-    def _blocks(self) -> Iterator[tuple[_File, int, int]]:
-        """File, place and LSN of the blocks behind the checkpoint that were written."""
-        number = None
+    def _blocks(self, has_first: bool = False) -> Iterator[tuple[_File, int, int]]:
+        """File, place and LSN of the blocks behind the checkpoint that were written; with `has_first` that of it, too."""
+        number = self.checkpoint // BLOCK_BYTES
         for file in self._files:
             for at in range(HEADER_BYTES, len(file.content), BLOCK_BYTES):
                 lsn = file.first_lsn + at - HEADER_BYTES
-                if lsn <= self.checkpoint:
+                if lsn + BLOCK_BYTES <= self.checkpoint:
                     continue
                 own, length = struct.unpack_from(">IH", file.content, at)
                 if length & _ENCRYPTED:
                     raise ValueError("the redo is encrypted")
-                if length == 0 or (number is not None and own != number + 1):
+                # What follows the end of the redo may be of an older use of the file.
+                if length == 0 or own & ~_FLUSH_BIT != 1 + number % _NUMBERS:
                     return
-                number = own
-                yield file, at, lsn
+                number += 1
+                if has_first or lsn > self.checkpoint:
+                    yield file, at, lsn
                 if length < BLOCK_BYTES:
                     return
 
@@ -114,9 +118,10 @@ class RedoLog:
     def removed(self) -> set[int]:
         """Tablespaces whose files redo removes."""
         content = bytearray()
-        for file, at, _ in self._blocks():
+        for file, at, lsn in self._blocks(has_first=True):
+            begin = max(_BLOCK_HEADER_BYTES, self.checkpoint - lsn)
             (length,) = struct.unpack_from(">H", file.content, at + _LENGTH_AT)
-            content += file.content[at + _BLOCK_HEADER_BYTES : at + min(length, BLOCK_BYTES - _CHECKSUM_BYTES)]
+            content += file.content[at + begin : at + min(length, BLOCK_BYTES - _CHECKSUM_BYTES)]
         found = [record for record in _REMOVAL.finditer(content) if int.from_bytes(record[2], "big") == len(record[3])]
         return {number for record in found if (number := _uncompressed(record[1])) is not None}
 

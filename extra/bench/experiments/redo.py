@@ -22,7 +22,7 @@ from bench.experiments.binlog import let_note_count
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
-from bench.subjects import REDO_SUBJECTS, Subject, by_flavour
+from bench.subjects import FOREIGN_SUBJECTS, REDO_SUBJECTS, Subject, by_flavour, own_subject
 
 TABLES = 8
 THREADS = 8
@@ -78,7 +78,7 @@ class Options:
     def state(self) -> str:
         """Name of the crash state."""
         size = f"{self.redo_mib}m" if self.redo_mib is not None else f"{self.seconds}s"
-        return f"crash-{size}-pool-{self.pool_mib}m" + (f"-by-{self.crash_by}" if self.crash_by != "stock" else "")
+        return f"crash-{size}-pool-{self.pool_mib}m"
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ def run(context: Context, options: Options) -> None:
     tools.need_root("a cold start (dropping the kernel's caches)")
     recipe = Redo(options.rows, options.redo_mib or CAPACITY_MIB)
     subjects = context.find_subjects(options.subjects or REDO_SUBJECTS)
-    datadirs = by_flavour(subjects, lambda subject: _prepare(context, recipe, _maker(context, subject, options), options))
+    makers = by_flavour(subjects, lambda subject: _maker(context, subject, options))
+    datadirs = {flavour: _prepare(context, recipe, maker, options) for flavour, maker in makers.items()}
     parameters: dict[str, Any] = {"rows": options.rows, "pool_mib": options.pool_mib}
     if options.redo_mib is None:
         parameters["seconds"] = options.seconds
@@ -160,19 +161,28 @@ def run(context: Context, options: Options) -> None:
         parameters["start_pool_mib"] = options.start_pool_mib
     if options.check_rows:
         parameters["check_rows"] = True
-    if options.crash_by != "stock":
-        parameters["crash_by"] = options.crash_by
+    of_mysql = {"crash_by": options.crash_by} if options.crash_by != "stock" else {}
+    notes = {flavour: [f"after a crash of {maker.identity}"] for flavour, maker in makers.items()
+             if maker.name not in FOREIGN_SUBJECTS}  # fmt: skip
     rows = Rows()
-    cases = [Case(subject, subject.name, "crash", parameters) for subject in subjects]
+    cases = [
+        Case(subject, subject.name, "crash", parameters | (of_mysql if subject.binary.flavour == "mysql" else {}))
+        for subject in subjects
+    ]
     for subject, result in rounds(context, "redo", cases, _in_words):
-        _measure(context, datadirs[subject.binary.flavour], subject, result, options, rows)
+        flavour = subject.binary.flavour
+        result.notes += notes.get(flavour, [])
+        _measure(context, datadirs[flavour], subject, result, options, rows)
 
 
 def _maker(context: Context, subject: Subject, options: Options) -> Subject:
     """Whose crash a subject that speaks the same format starts after: stock's, if it is there, or that of another."""
     if subject.binary.flavour == "mysql":
         if options.crash_by != "stock":
-            return context.find_subjects([options.crash_by])[0]
+            try:
+                return own_subject(options.crash_by, context.own_binary())
+            except Unavailable as error:
+                raise BenchError(f"there is no crash by {options.crash_by}: {error}") from error
         try:
             return context.stock_subject()
         except Unavailable as error:
@@ -182,10 +192,12 @@ def _maker(context: Context, subject: Subject, options: Options) -> Subject:
 
 def _prepare(context: Context, recipe: Redo, maker: Subject, options: Options) -> DataDir:
     datadir = context.make_datadir(recipe, maker.binary)
-    if not datadir.has_state(options.state):
-        datadir.drop_other_states("crash-", options.state)
+    made_by = maker.identity
+    if not datadir.has_state(options.state, made_by):
+        datadir.drop_other_states("crash-", "")
     more = (*OPTIONS[maker.binary.flavour], *MAKER_OPTIONS, _pool(options.pool_mib))
-    context.make_state(datadir, options.state, maker, recipe.crash(options), f"sysbench on {maker.name}, kill -9", more)
+    what = f"sysbench on {maker.name}, kill -9"
+    context.make_state(datadir, options.state, maker, recipe.crash(options), what, more, made_by)
     return datadir
 
 

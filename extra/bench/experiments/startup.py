@@ -10,7 +10,6 @@ made).
 from __future__ import annotations
 
 import functools
-import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,8 +124,7 @@ def wait_for_map(path: Path, timeout_sec: float) -> None:
 
 def map_state(binary: Binary) -> str:
     """Name of the clean state with a map of this very build: another may not read it."""
-    with open(binary.file, "rb") as file:
-        return f"{MAP_STATE}-{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
+    return f"{MAP_STATE}-{binary.build}"
 
 
 def _crash(context: Context, options: Options, item: Prepared) -> None:

@@ -105,6 +105,23 @@ def test_an_unfinished_state_does_not_count(directory: DataDir) -> None:
     assert directory.has_state("clean")
 
 
+def test_a_state_of_another_maker_does_not_count(directory: DataDir) -> None:
+    directory.save_state("crash", "one")
+    assert directory.has_state("crash")
+    assert directory.has_state("crash", "one")
+    assert not directory.has_state("crash", "two")
+    # As it was before makers were noted.
+    directory.save_state("crash")
+    assert directory.has_state("crash")
+    assert not directory.has_state("crash", "one")
+
+
+@pytest.mark.parametrize("text", ["", '{"version": '])
+def test_a_manifest_that_was_not_written_to_its_end_is_none(directory: DataDir, text: str) -> None:
+    (directory.folder / "states" / "clean" / "manifest.json").write_text(text)
+    assert not directory.has_state("clean")
+
+
 def test_a_state_that_came_to_be_in_another_way_does_not_count(
     directory: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:

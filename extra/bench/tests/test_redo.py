@@ -4,16 +4,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from click.testing import CliRunner
 
-from bench import logs, report, sysbench
-from bench.errors import BenchError
+from bench import cli, logs, report, subjects, sysbench
+from bench.datadir import DataDir
+from bench.errors import BenchError, Unavailable
 from bench.experiments import redo
+from bench.layout import Layout
+from bench.results import Run
 from bench.server import Server
+from bench.subjects import Binary, Subject
 from bench.tests.helpers import log_lines, make_document, make_run
 
 OPTIONS = redo.Options(1000, 100, None, 128, 0, ())
@@ -47,7 +54,160 @@ def test_transactions_of_each_second() -> None:
 def test_states_differ_by_load_and_pool() -> None:
     more = redo.Options(1000, 100, 500, 128, 0, ())
     assert (OPTIONS.state, more.state) == ("crash-100s-pool-128m", "crash-500m-pool-128m")
-    assert redo.Options(1000, 100, 500, 128, 0, (), crash_by="defaults").state == "crash-500m-pool-128m-by-defaults"
+
+
+class Bench:
+    """A context with servers that are files, a data directory without tables, and a crash that takes no time."""
+
+    def __init__(self, folder: Path, has_stock: bool = True) -> None:
+        self.has_stock, self.folder = has_stock, folder
+        self.datadirs = {flavour: DataDir(folder / f"data-{flavour}", lambda name: True) for flavour in ("mysql", "mariadb")}
+        for datadir in self.datadirs.values():
+            datadir.work.mkdir(parents=True)
+            datadir.save_state("clean")
+        for name in ("stock", "own", "mariadb"):
+            (folder / name).write_text(name)
+        self.makers: list[str] = []
+        self.options: list[str] = []
+        self.rounds = 1
+        self.ui = SimpleNamespace(begin=lambda *_: 0, update=lambda *_, **__: None, end=lambda _: None)
+        self.runs: list[Run] = []
+        self.skipped: list[str] = []
+
+    def own_binary(self) -> Binary:
+        if not (self.folder / "own").exists():
+            raise Unavailable("there is no server")
+        return Binary(self.folder / "own", None, "mysql", "9.7.4", {subjects.REDO: "PARALLEL"})
+
+    def stock_subject(self) -> Subject:
+        if not self.has_stock:
+            raise Unavailable("no stock")
+        return Subject("stock", Binary(self.folder / "stock", None, "mysql", "9.7.4"), {}, "")
+
+    def _subject(self, name: str) -> Subject:
+        if name == "stock":
+            return self.stock_subject()
+        if name == "mariadb":
+            return Subject(name, Binary(self.folder / name, None, name, "11.8"), {}, "")
+        return subjects.own_subject(name, self.own_binary())
+
+    def find_subjects(self, names: Sequence[str]) -> list[Subject]:
+        return [self._subject(name) for name in names]
+
+    def make_datadir(self, recipe: Any, binary: Binary) -> DataDir:
+        return self.datadirs[binary.flavour]
+
+    def make_state(
+        self, datadir: DataDir, name: str, maker: Subject, act: Any, what: str, options: Sequence[str], made_by: str | None
+    ) -> None:
+        if not datadir.has_state(name, made_by):
+            self.makers.append(maker.name)
+            self.options = [*options]
+            datadir.save_state(name, made_by)
+
+    def skip(self, what: str, error: Unavailable) -> None:
+        self.skipped.append(what)
+
+    def finish(self, run: Run, text: str) -> None:
+        self.runs.append(run)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[list[str], list[Run]]]]:
+    """Runs the experiment with a Bench, and gives who was killed, and the runs."""
+
+    def run(bench: Bench, *names: str, crash_by: str = "stock") -> tuple[list[str], list[Run]]:
+        bench.makers, bench.runs = [], []
+        redo.run(cast(Any, bench), redo.Options(1000, 100, None, 128, 0, names, crash_by=crash_by))
+        return bench.makers, bench.runs
+
+    for name in ("need", "need_root"):
+        monkeypatch.setattr(redo.tools, name, lambda *_: None)
+    monkeypatch.setattr(redo.starts, "measure", lambda *_, before, **__: before())
+    monkeypatch.setattr(redo, "let_note_count", lambda data: None)
+    monkeypatch.setattr(redo, "_in_words", lambda run: "")
+    yield run
+
+
+def test_the_crash_is_of_the_server_that_is_named(tmp_path: Path, measured: Any) -> None:
+    bench = Bench(tmp_path)
+    makers, runs = measured(bench, "stock", "off")
+    assert makers == ["stock"]
+    assert [(run.notes, "crash_by" in run.parameters) for run in runs] == [([], False)] * 2
+    makers, runs = measured(bench, "stock", "mariadb", crash_by="defaults")
+    assert makers == ["defaults", "mariadb"]
+    assert [run.parameters.get("crash_by") for run in runs] == ["defaults", None]
+    build = bench.own_binary().build
+    assert [run.notes for run in runs] == [[f"after a crash of defaults, 9.7.4, build {build}"], []]
+    # MariaDB's is its own.
+    assert measured(bench, "mariadb", "stock")[0] == ["stock"]
+
+
+def test_a_crash_of_another_build_is_not_measured(tmp_path: Path, measured: Any) -> None:
+    bench = Bench(tmp_path)
+    assert measured(bench, "off", crash_by="defaults")[0] == ["defaults"]
+    assert measured(bench, "off", crash_by="defaults")[0] == []
+    (tmp_path / "own").write_text("built anew")
+    assert measured(bench, "off", crash_by="defaults")[0] == ["defaults"]
+
+
+def test_a_crash_for_want_of_stock_is_not_taken_for_one_of_stock(tmp_path: Path, measured: Any) -> None:
+    bench = Bench(tmp_path, has_stock=False)
+    makers, runs = measured(bench, "off")
+    assert (makers, bench.skipped) == (["off"], ["the crash of a stock server"])
+    assert runs[0].notes[0].startswith("after a crash of off, ")
+    bench.has_stock = True
+    makers, runs = measured(bench, "off")
+    assert (makers, runs[0].notes) == (["stock"], [])
+
+
+def test_a_crash_that_cannot_be_made_is_an_error_of_its_own(tmp_path: Path, measured: Any) -> None:
+    (bench := Bench(tmp_path)).folder.joinpath("own").unlink()
+    with pytest.raises(BenchError, match="there is no crash by defaults: there is no server"):
+        measured(bench, "stock", crash_by="defaults")
+
+
+def test_a_crash_leaves_a_note_on_what_is_synced_of_the_binary_log(tmp_path: Path, measured: Any) -> None:
+    measured(bench := Bench(tmp_path), "off", crash_by="defaults")
+    (value,) = [option.partition("=")[2] for option in bench.options if option.startswith("--sync-binlog=")]
+    assert int(value) > 0
+
+
+def test_the_note_on_the_binary_log_counts_for_the_copy(
+    tmp_path: Path, measured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[Path] = []
+    monkeypatch.setattr(redo, "let_note_count", noted.append)
+    measured(bench := Bench(tmp_path), "stock", "off", "mariadb")
+    assert noted == [bench.datadirs["mysql"].work] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "builds"),
+    [
+        (["--subjects", "stock"], []),
+        (["--subjects", "stock", "--crash-by", "defaults"], ["release"]),
+        (["--subjects", "stock,off"], ["release"]),
+    ],
+)
+def test_a_build_that_makes_the_crash_is_built(
+    words: list[str], builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(cli, "default_layout", lambda: Layout(tmp_path))
+    monkeypatch.setattr(cli.builds, "build", lambda clone, preset: built.append(preset))
+
+    def ended(*_: object) -> None:
+        raise BenchError("it ends here")
+
+    monkeypatch.setattr(cli, "take_lock", ended)
+    done = CliRunner().invoke(cli.main, ["redo", *words])
+    assert (built, "it ends here" in done.output) == (builds, True)
+
+
+def test_mariadb_starts_after_its_own_crash_alone() -> None:
+    done = CliRunner().invoke(cli.main, ["redo", "--subjects", "mariadb", "--crash-by", "defaults"])
+    assert (done.exit_code, "MariaDB starts after its own crash" in done.output) == (1, True)
 
 
 def _server(**status: int) -> Server:

@@ -102,7 +102,7 @@ def test_html_holds_everything_itself() -> None:
 
 def test_all_runs_what_the_subjects_have_in_each_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(cli, "_bench", lambda settings, experiments: seen.append(list(experiments)))
+    monkeypatch.setattr(cli, "_bench", lambda settings, experiments, crash_by: seen.append(list(experiments)))
     for words in ([], ["--subjects", "light"], ["--subjects", "stock,defaults"]):
         assert CliRunner().invoke(cli.main, ["all", *words]).exit_code == 0
     every = ["fileio", "startup", "startup --crash", "undo", "ddl", "oltp"]
@@ -113,7 +113,7 @@ def test_all_runs_what_the_subjects_have_in_each_experiment(monkeypatch: pytest.
 
 def test_each_experiment_takes_what_its_command_has(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(cli, "_bench", lambda settings, experiments: seen.extend(experiments))
+    monkeypatch.setattr(cli, "_bench", lambda settings, experiments, crash_by: seen.extend(experiments))
     names = [name for name in cli.main.commands if name not in ("all", "report", "plot", "clean")]
     for name in names:
         assert CliRunner().invoke(cli.main, [name]).exit_code == 0

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,9 +16,11 @@ from bench import starts, subjects
 from bench.datadir import CREATE_OPTIONS
 from bench.errors import BenchError, Unavailable
 from bench.layout import Layout
+from bench.logs import LogLine
 from bench.server import Server, launch_command
 from bench.subjects import Binary
 from bench.tests.helpers import SAMPLES
+from redstart_cli import mysqld
 from redstart_cli.mysqld import ServerError
 
 
@@ -103,6 +107,20 @@ def test_each_server_that_is_measured_has_a_binary_log(tmp_path: Path) -> None:
             assert {"--log-bin=binlog", "--server-id=1"} < set(server.command)
             assert ("--sync-binlog=1" in server.command) == (flavour == "mariadb")
         assert "--skip-log-bin" in CREATE_OPTIONS[flavour]
+
+
+def test_a_server_that_listens_and_accepts_nobody_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysqld, "READY_TIMEOUT_SEC", 0.2)
+    server = Server(Layout(tmp_path), Binary(Path("/m"), None, "mysql", "x"), tmp_path / "work", [], tmp_path / "log")
+    server._ready = LogLine(0.0, "System", "", "ready for connections")
+    answers: list[bool] = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(server.socket))
+        listening.listen()
+        asking = threading.Thread(target=lambda: answers.append(server.is_ready()), daemon=True)
+        asking.start()
+        asking.join(30)
+        assert answers == [False]
 
 
 @pytest.mark.parametrize(("value", "problems"), [(1, []), (0, ["the binary log is off"])])

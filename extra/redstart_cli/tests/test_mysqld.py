@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from redstart_cli import mysqld
-from redstart_cli.mysqld import Mysqld, NotReadyError, NotStoppedError, ServerError, initialise
+from redstart_cli import keyring, mysqld
+from redstart_cli.mysqld import Binary, Mysqld, NotReadyError, NotStoppedError, ServerError, initialise
 from redstart_cli.process import module_environment
 
 REPO = Path(__file__).resolve().parents[3]
@@ -39,7 +42,8 @@ if "stay" in given:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if "slow" not in given:
     log.write("ready\\n")
-time.sleep(60)
+# Longer than any test waits for its end.
+time.sleep(600)
 """
 
 
@@ -149,6 +153,34 @@ def test_variables_are_those_of_the_server_alone(server: Played, monkeypatch: py
     assert Path(f"/proc/{server.process.pid}/cmdline").read_text().startswith(sys.executable)
 
 
+def test_ctrl_c_is_for_the_tool(server: Played) -> None:
+    server.launch()
+    server.await_ready(60)
+    assert os.getsid(server.process.pid) == server.process.pid != os.getsid(0)
+
+
+def test_a_path_that_env_would_take_for_a_variable_is_refused(server: Played, tmp_path: Path) -> None:
+    (tmp_path / "a=b").symlink_to(sys.executable)
+    server.words[0] = str(tmp_path / "a=b")
+    with pytest.raises(ServerError, match="a=b cannot be given variables"):
+        server.launch(environment={"PRELOAD": "x"})
+    server.launch()
+    server.await_ready(60)
+
+
+def test_a_server_that_listens_and_accepts_nobody_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysqld, "READY_TIMEOUT_SEC", 0.2)
+    server = Mysqld("ours", ["true"], tmp_path, tmp_path / "log", [])
+    answers: list[bool] = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(server.socket))
+        listening.listen()
+        asking = threading.Thread(target=lambda: answers.append(server.is_ready()), daemon=True)
+        asking.start()
+        asking.join(30)
+        assert answers == [False]
+
+
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     server = Mysqld("ours", [str(tmp_path / "none")], tmp_path, tmp_path / "log", [])
     with pytest.raises(FileNotFoundError, match="none"):
@@ -176,9 +208,13 @@ def test_a_server_dies_with_its_tool(tmp_path: Path, words: list[str]) -> None:
     process.kill()
     process.wait()
     end = time.monotonic() + 60
-    while status.exists() and "State:\tZ" not in status.read_text() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not status.exists() or "State:\tZ" in status.read_text()
+    try:
+        while status.exists() and "State:\tZ" not in status.read_text() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not status.exists() or "State:\tZ" in status.read_text()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_data_directory(tmp_path: Path, words: list[str]) -> None:
@@ -187,6 +223,9 @@ def test_a_data_directory(tmp_path: Path, words: list[str]) -> None:
     assert (tmp_path / "data").is_dir()
     with pytest.raises(ServerError, match=r"^ours could not make a data directory: it ended with 4: T 0 \[ERROR\] no such thing"):
         initialise("ours", [*words, "--fail=4"], tmp_path / "other", log)
+    # What one before has said is not quoted.
+    with pytest.raises(ServerError, match=r"it ended with 5: T 0 \[ERROR\] no such thing $"):
+        initialise("ours", [*words, "--fail=5"], tmp_path / "third", log)
 
 
 def test_errors_come_first() -> None:
@@ -226,3 +265,41 @@ def test_a_frozen_server_writes_nothing(tmp_path: Path) -> None:
         assert grows()
     finally:
         server.kill()
+
+
+def test_a_server_that_is_not_still_is_not_frozen(server: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.launch()
+    server.await_ready(60)
+    monkeypatch.setattr(mysqld, "FREEZE_TIMEOUT_SEC", 0.1)
+    with monkeypatch.context() as patched:
+        patched.setattr(server, "_stands_still", lambda: False)
+        with pytest.raises(ServerError, match="did not stand still within 0.1 s"), server.frozen():
+            pytest.fail("it was taken for frozen")
+    server.kill()
+    with pytest.raises(ServerError, match="has ended with -9"), server.frozen():
+        pytest.fail("a dead server was taken for frozen")
+
+
+def test_a_thread_that_ends_meanwhile_stands_still(server: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.launch()
+    server.await_ready(60)
+    there = list(Path(f"/proc/{server.process.pid}/task").glob("*/stat"))
+    with monkeypatch.context() as patched:
+        patched.setattr(mysqld.Path, "glob", lambda *_: [Path("/proc/self/task/0/stat")])
+        assert server._stands_still()
+        patched.setattr(mysqld.Path, "glob", lambda *_: there)
+        assert not server._stands_still()
+
+
+@pytest.mark.parametrize("name", ["mysqld", "lib"])
+def test_a_keyring_of_a_relative_path(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in (Path("mysqld"), Path("lib") / f"{keyring.COMPONENT}.so"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    binary = Binary("ours", ["mysqld" if name == "mysqld" else str(tmp_path / "mysqld")],
+                    [f"--plugin-dir={'lib' if name == 'lib' else tmp_path / 'lib'}"])  # fmt: skip
+    keyed = keyring.with_keyring(binary, Path("servers/ours"))
+    assert keyed
+    assert Path(keyed.command[-1]).exists()
+    assert (Path("servers/ours") / f"{keyring.COMPONENT}.so").exists()

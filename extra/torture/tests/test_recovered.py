@@ -92,11 +92,24 @@ def test_a_page_whose_lsn_alone_was_changed_may_be_as_it_was(one: Any, other: An
 
 def test_pages_of_a_table_that_redo_removes_may_differ() -> None:
     first = {(name, 3): recovered.Page(2000, b"y", b"c") for name in ("c0/gone.ibd", "c0/w.ibd")}
-    for second in ({key: recovered.Page(500, b"x", b"d") for key in first}, {}):
-        found = recovered.compare(first, second, ENDS, {"c0/gone.ibd"})
-        assert found.left_out == Counter({recovered.REMOVED: 1})
+    others = {key: recovered.Page(500, b"x", b"d") for key in first}
+    for one, other, reason in (
+        (first, others, recovered.REMOVED),
+        (first, {}, recovered.REMOVED_FILE),
+        ({}, first, recovered.REMOVED_FILE),
+    ):
+        found = recovered.compare(one, other, ENDS, {"c0/gone.ibd"})
+        assert found.left_out == Counter({reason: 1})
         assert len(found.different) == 1
         assert found.different[0].startswith("c0/w.ibd:3 ")
+
+
+def test_a_part_of_a_file_that_redo_removes_may_not_be_missing() -> None:
+    first = {("c0/gone.ibd", number): recovered.Page(500, b"x", b"c") for number in (3, 4)}
+    second = {key: page for key, page in first.items() if key[1] == 3}
+    for one, other, word in ((first, second, "missing"), (second, first, "too many")):
+        found = recovered.compare(one, other, ENDS, {"c0/gone.ibd"})
+        assert (found.different, found.left_out) == ([f"c0/gone.ibd:4 is {word}"], Counter())
 
 
 def test_few_pages_may_have_another_lsn_alone() -> None:
@@ -206,3 +219,6 @@ def test_what_a_checkpoint_has_passed_is_in_the_files(mine: list[int], checked: 
     assert (found.checked, found.lacking) == (checked + 1, lacking)
     left_out = recovered.passed(data, expected, 100, 250, (), {("c0/t.ibd", 1), ("c0/t.ibd", 2)})
     assert (left_out.checked, left_out.lacking) == (1, [])
+    removed = recovered.passed(data, expected, 100, 250, {"c0/t.ibd"})
+    assert (removed.checked, removed.left_out, removed.lacking) == (1, checked, [])
+    assert found.left_out == 0

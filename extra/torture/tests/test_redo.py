@@ -16,7 +16,7 @@ from redstart_cli.console import RedstartError
 from redstart_cli.mysqld import Binary
 from torture import cli, recovered, redo, redolog
 from torture.life import Rig
-from torture.pages import crc32c
+from torture.pages import PAGE_BYTES, crc32c
 from torture.redolog import BLOCK_BYTES, HEADER_BYTES, RedoLog
 from torture.tests.helpers import counts_of
 
@@ -35,7 +35,7 @@ def _log(data: Path, groups: bool = True, encrypted: bool = False) -> None:
             if number < 6:
                 at = HEADER_BYTES + BLOCK_BYTES * block
                 length = BLOCK_BYTES if number < 5 else 100
-                struct.pack_into(">IHH", content, at, 16 + number, length | 0x8000 * encrypted, 12 * groups)
+                struct.pack_into(">IHH", content, at, 17 + number, length | 0x8000 * encrypted, 12 * groups)
                 content[at + 50 : at + 114] = b"0123456789abcdef" * 4
         (data / f"#innodb_redo/#ib_redo{file}").write_bytes(content)
     (data / "#innodb_redo/#ib_redo2_tmp").write_bytes(b"")
@@ -104,6 +104,78 @@ def test_files_that_redo_removes(tmp_path: Path) -> None:
     assert RedoLog(tmp_path).removed() == {7, 0x123, 0x12345678}
 
 
+def _change(data: Path, at: int, content: bytes, file: int = 0) -> None:
+    """Change what is so far behind the header of a file."""
+    path = data / f"#innodb_redo/#ib_redo{file}"
+    log = bytearray(path.read_bytes())
+    log[HEADER_BYTES + at : HEADER_BYTES + at + len(content)] = content
+    path.write_bytes(log)
+
+
+def test_the_block_of_the_checkpoint_removes_files_behind_it(tmp_path: Path) -> None:
+    _log(tmp_path)
+    # The first record begins before the checkpoint, which is at 20.
+    records = _removal(b"\x07", b"c0/one.ibd"), _removal(b"\x08", b"c0/two.ibd")
+    _change(tmp_path, 19, b"".join(records))
+    assert RedoLog(tmp_path).removed() == {8}
+    assert RedoLog(tmp_path).bytes() == 5 * BLOCK_BYTES
+
+
+def test_blocks_of_an_older_use_of_a_file_are_not_read(tmp_path: Path) -> None:
+    _log(tmp_path)
+    removal = _removal(b"\x07", b"c0/one.ibd")
+    _change(tmp_path, BLOCK_BYTES + 12, removal)
+    assert RedoLog(tmp_path).removed() == {7}
+    # As old versions have marked blocks.
+    for block in range(4):
+        _change(tmp_path, block * BLOCK_BYTES, struct.pack(">I", 1 << 31 | 17 + block))
+    assert (RedoLog(tmp_path).removed(), RedoLog(tmp_path).bytes()) == ({7}, 5 * BLOCK_BYTES)
+    # Redo ends in the block of the checkpoint, and the ones behind it are older, but follow each other.
+    for block in range(1, 4):
+        _change(tmp_path, block * BLOCK_BYTES, struct.pack(">I", 1 + block))
+    assert (RedoLog(tmp_path).removed(), RedoLog(tmp_path).bytes()) == (set(), 0)
+
+
+def test_the_files_of_tables_that_redo_removes(tmp_path: Path) -> None:
+    _log(tmp_path)
+    for name, space in (("one", 7), ("two", 8)):
+        head = bytearray(PAGE_BYTES)
+        struct.pack_into(">I", head, 34, space)
+        (tmp_path / "c0").mkdir(exist_ok=True)
+        (tmp_path / f"c0/{name}.ibd").write_bytes(head)
+    (tmp_path / "ibdata1").write_bytes(bytes(PAGE_BYTES))
+    assert redo._removed(tmp_path) == set()
+    _change(tmp_path, BLOCK_BYTES + 12, _removal(b"\x08", b"c0/two.ibd"))
+    assert redo._removed(tmp_path) == {"c0/two.ibd"}
+    _log(tmp_path / "other", encrypted=True)
+    assert redo._removed(tmp_path / "other") is None
+
+
+@pytest.mark.parametrize(("removed", "excused"), [(set(), 0), ({"c0/u.ibd"}, 0), (None, 1)])
+def test_differences_are_excused_if_removals_are_not_known(
+    removed: set[str] | None, excused: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig({}, "ours", tmp_path, [])
+    trial = redo.Trial(rig, tmp_path, "1", redo.Image(tmp_path, [], 100), 1, None)
+    expected = redo.Expected(tmp_path, {}, recovered.Ends(200, 300), removed, set(), {})
+    given: list[Any] = []
+
+    def passed(*arguments: Any) -> recovered.Passed:
+        given.append(arguments[4])
+        return recovered.Passed(9, 3, ["c0/t.ibd:1"])
+
+    monkeypatch.setattr(redo, "passed", passed)
+    trial._check_passed(tmp_path, expected, 150)
+    assert (given, rig.counts.passed_left_out, rig.counts.excused) == ([removed or ()], 3, excused)
+    assert (trial.verdict.is_clean, trial.has_differed) == (bool(excused), not excused)
+
+
+def test_the_summary_says_what_was_not_checked() -> None:
+    said = cli._redo(counts_of(passed_left_out=7, removals_unknown=3, excused=2))
+    assert "7 of tables that redo removes" in said
+    assert "3 crashes whose removals are not known, with 2 differences" in said
+
+
 GOOD = partial(
     counts_of,
     acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), batches=99, rows_compared=9, tables_compared=99,
@@ -124,6 +196,9 @@ GOOD = partial(
         ({"pages_left_out": Counter({recovered.LSN_ALONE: 6})}, "6 pages were not compared (at an LSN that is not logged)"),
         ({"pages_left_out": Counter({recovered.LSN_ALONE: 5})}, ""),
         ({"pages_left_out": Counter({recovered.REMOVED: 9000})}, "9000 pages were not compared (of tables that redo removes)"),
+        ({"pages_left_out": Counter({recovered.REMOVED_FILE: 9000})}, "whose files one recovery alone has"),
+        ({"excused": 2, "removals_unknown": 5}, "2 differences in 5 crashes whose redo is encrypted"),
+        ({"excused": 1, "removals_unknown": 5}, ""),
         ({"flush_starts": Counter(kill=60)}, "none of 60 starts with innodb_recovery_flush=BACKGROUND"),
         ({"recoveries": Counter(off=99)}, "no recovery was compared after 30 crashes"),
         ({"pages_compared": 0}, "no recovery was compared"),
