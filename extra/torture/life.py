@@ -135,9 +135,8 @@ class Counts:
     pages_passed: int = 0
     # Those that were not checked, as redo removes their tables.
     passed_left_out: int = 0
-    # Crashes with encrypted redo: what it removes is not known. Differences in them, which that may be why of.
+    # Crashes with encrypted redo: what it removes is not known.
     removals_unknown: int = 0
-    excused: int = 0
     # Shutdowns after a recovery that had no end, by server.
     stuck: Counter[str] = field(default_factory=Counter)
     # Pages that redo has changed, in stock's recoveries; pages that were compared, and those that were not, by the reason.
