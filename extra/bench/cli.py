@@ -9,7 +9,7 @@ import shutil
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
@@ -195,18 +195,22 @@ def _measures(function: Callable[..., Experiments]) -> Callable[..., None]:
               help="After each cold start, start again without dropping caches.")  # fmt: skip
 @click.option("--first-use", "used", type=click.IntRange(1), metavar="N",
               help="Instead: query N of the tables, and views of all, right after cold starts.")  # fmt: skip
+@click.option("--encrypted", is_flag=True, help="All tables are encrypted; MariaDB is left out.")
 @_measures
 def startup_command(
-    subjects: tuple[str, ...], tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, used: int | None
-) -> Experiments:
+    subjects: tuple[str, ...], tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, used: int | None,
+    encrypted: bool,
+) -> Experiments:  # fmt: skip
     """Start with many tables: time, phases, reads; what the first queries take."""
     check_names(subjects, STARTUP_SUBJECTS)
     if ddl and not crash:
         raise BenchError("--ddl needs --crash")
     if used is None:
-        options = startup.Options(_tables(tables, schemas), crash, ddl, warm, subjects)
-        return {"startup": partial(startup.run, options=options)}
+        size = replace(_tables(tables, schemas), is_encrypted=encrypted)
+        return {"startup": partial(startup.run, options=startup.Options(size, crash, ddl, warm, subjects))}
     size = _tables(tables, schemas)
+    if encrypted:
+        raise BenchError("--first-use goes without --encrypted")
     if crash:
         raise BenchError("--first-use goes without --crash")
     if "mariadb" in subjects:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.datadir import DataDir, Recipe, make_state, open_or_make
 from bench.errors import BenchError, Unavailable
+from bench.keyring import with_keyring
 from bench.layout import Layout
 from bench.profiles import Volume
 from bench.results import Document, Run
@@ -65,22 +66,26 @@ class Context:
             self.binaries["mariadb"] = mariadb_binary()
         return Subject("mariadb", self.binaries["mariadb"], {}, "Debian's mariadb-server-core")
 
-    def find_subjects(self, names: Sequence[str], files: int = 0) -> list[Subject]:
+    def find_subjects(self, names: Sequence[str], files: int = 0, is_encrypted: bool = False) -> list[Subject]:
         """The subjects of these names that can run here, noted in the document.
 
         The others are said and noted as skipped; BenchError if none is left. `files` is the
-        number of tablespace files, for the subjects whose number of threads follows from it.
+        number of tablespace files, for the subjects whose number of threads follows from it. With `is_encrypted`
+        they have a keyring.
         """
         cores = len(os.sched_getaffinity(0))
         found = []
         for name in names:
             try:
                 if name == "stock":
-                    found.append(self.stock_subject())
+                    subject = self.stock_subject()
                 elif name == "mariadb":
-                    found.append(self.mariadb_subject())
+                    subject = self.mariadb_subject()
                 else:
-                    found.append(own_subject(name, self.own_binary(), files, cores))
+                    subject = own_subject(name, self.own_binary(), files, cores)
+                if is_encrypted:
+                    subject = replace(subject, binary=with_keyring(self.layout, subject.binary))
+                found.append(subject)
             except Unavailable as error:
                 self.skip(f"subject {name}", error)
         if not found:

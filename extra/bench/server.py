@@ -101,7 +101,7 @@ class Server(Mysqld):
         else:
             # What MySQL has by default.
             own += ["--binlog-format=ROW", "--sync-binlog=1"]
-        super().__init__("the server", [str(binary.path), "--no-defaults"], datadir, log, [*own, *options])
+        super().__init__("the server", [str(binary.path), "--no-defaults"], datadir, log, [*own, *binary.options, *options])
         self.command = self.words
         """The command line, as the JSON shows it."""
         self.words = launch_command(binary, self.command[1:], [layout.base, self.run], procs)
@@ -223,7 +223,7 @@ def process_cpu_sec(pid: int) -> float:
 def initialize(layout: Layout, binary: Binary, datadir: Path, log: Path) -> None:
     """Makes an empty data directory whose root user has no password."""
     log.unlink(missing_ok=True)
-    words = launch_command(binary, ["--no-defaults"], [layout.base], ())
+    words = launch_command(binary, ["--no-defaults", *binary.options], [layout.base], ())
     if binary.flavour == "mariadb":
         (datadir / "mysql").mkdir(parents=True)
         mysqld.initialise(str(binary.path), words, datadir, log, how="--bootstrap", script=_mariadb_script())

@@ -85,7 +85,7 @@ def upstream_threads(files: int, cores: int) -> int:
 class Binary:
     """A mysqld or mariadbd, what it calls itself, and the variables it knows.
 
-    `root` is the directory to chroot into; `path` is inside it then.
+    `root` is the directory to chroot into; `path` is inside it then. `options` are needed by each start of it.
     """
 
     path: Path
@@ -93,6 +93,7 @@ class Binary:
     flavour: str
     version: str
     variables: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
+    options: tuple[str, ...] = ()
 
     @property
     def file(self) -> Path:

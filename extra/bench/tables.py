@@ -30,16 +30,21 @@ class Tables:
 
     tables: int
     schemas: int
+    is_encrypted: bool = False
 
     @property
     def key(self) -> str:
         """Name of the folder."""
-        return f"{self.tables}t-{self.schemas}s"
+        return f"{self.tables}t-{self.schemas}s" + "-encrypted" * self.is_encrypted
 
     @property
     def what(self) -> str:
         """Size in words."""
-        return f"{self.tables:,} tables in {self.schemas:,} schema(s)"
+        return f"{self.tables:,} {'encrypted ' * self.is_encrypted}tables in {self.schemas:,} schema(s)"
+
+    @property
+    def _options(self) -> str:
+        return "ENGINE=InnoDB" + " ENCRYPTION='Y'" * self.is_encrypted
 
     @property
     def steps(self) -> int:
@@ -92,7 +97,7 @@ class Tables:
                         return
                     schema, table = self.table(index)
                     cursor.execute(
-                        f"CREATE TABLE {schema}.{table} (id INT PRIMARY KEY, v INT) ENGINE=InnoDB"
+                        f"CREATE TABLE {schema}.{table} (id INT PRIMARY KEY, v INT) {self._options}"
                     )
                     progress(1)
 
@@ -116,7 +121,7 @@ class Tables:
                 cursor.execute(f"INSERT INTO {schema}.{table} VALUES (1, 1)")
             if ddl:
                 schema, _ = self.table(0)
-                cursor.execute(f"CREATE TABLE {schema}.{NEW_TABLE} (id INT PRIMARY KEY) ENGINE=InnoDB")
+                cursor.execute(f"CREATE TABLE {schema}.{NEW_TABLE} (id INT PRIMARY KEY) {self._options}")
         server.kill()
 
     def rows_recovered(self, server: Server) -> int:

@@ -65,6 +65,8 @@ def run(context: Context, options: Options) -> None:
     tools.need_root("a cold start (dropping the kernel's caches)")
     prepared = prepare(context, options)
     parameters = {"tables": options.tables.tables, "schemas": options.tables.schemas}
+    if options.tables.is_encrypted:
+        parameters["encrypted"] = options.tables.tables
     cases = [Case(item, item.subject.name, mode, parameters) for item in prepared for mode in options.modes]
     for item, result in rounds(context, "startup", cases, _in_words):
         _measure(context, options, item, result)
@@ -77,7 +79,7 @@ def run(context: Context, options: Options) -> None:
 def prepare(context: Context, options: Options) -> list[Prepared]:
     """The subjects that can run here, each with a data directory and a state, made if not there."""
     names = options.subjects or STARTUP_SUBJECTS
-    subjects = context.find_subjects(names, options.tables.tables + SYSTEM_FILES)
+    subjects = context.find_subjects(names, options.tables.tables + SYSTEM_FILES, options.tables.is_encrypted)
     datadirs = by_flavour(subjects, lambda subject: context.make_datadir(options.tables, subject.binary))
     files = {flavour: datadir.files_to_check() for flavour, datadir in datadirs.items()}
     prepared = []
