@@ -68,15 +68,20 @@ were no map. */
 #include "log0recv.h"
 #include "mach0data.h"
 #include "my_dbug.h"
+#include "my_sys.h"
+#include "mysql/service_mysql_alloc.h"
 #include "mysql_version.h"
+#include "mysqld_error.h"
 #include "os0enc.h"
 #include "os0file.h"
 #include "os0thread-create.h"
 #include "scope_guard.h"
+#include "sql/current_thd.h"
 #include "sql/dd/cache/dictionary_client.h"
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
 #include "sql/handler.h"
+#include "sql/sql_error.h"
 #include "srv0srv.h"
 #include "srv0start.h"
 #include "trx0purge.h"
@@ -508,20 +513,26 @@ std::mutex s_waiting_mutex;
 /** Encrypted tablespaces that were left out at start-up. */
 class Late_encrypted {
  public:
-  /** Note which they are, and open some until the master key is known: what
-  opens the first encrypted tablespace learns its ID, and without one the next
-  new tablespace would get the first master key. */
+  /** Note which they are, and open the newest: what opens one learns the ID of
+  its master key, and new tablespaces get the newest that is known. */
   void begin();
 
-  /** Open all that have no object yet; says how many could not be opened. */
-  void open_all() const;
+  /** Open all that have no object yet.
+  @return number of those that could not be opened */
+  [[nodiscard]] size_t open_all() const;
 
  private:
-  /** Attempts until the start goes on without the master key: the keyring may
-  not be there. */
+  /** Open one after the other until one is open, and a master key is known; the
+  newest tablespace first, for it has the newest key. */
+  void learn_key() const;
+
+  /** @return number of those that are still there and have no object */
+  [[nodiscard]] size_t n_left() const;
+
+  /** Attempts to learn a master key: the keyring may not be there. */
   static constexpr size_t MAX_ATTEMPTS = 16;
 
-  /** Tablespace IDs, the newest tablespace first: it has the newest key. */
+  /** Tablespace IDs, the largest first. */
   std::vector<space_id_t> m_ids;
 } s_late_encrypted;
 
@@ -2181,47 +2192,89 @@ void open(space_id_t space_id) {
 
 namespace {
 
+bool has_object(space_id_t space_id) {
+  return fil_space_exists_in_mem(space_id, nullptr, false, false);
+}
+
+bool is_key_known() {
+  return Encryption::get_master_key_id() != Encryption::DEFAULT_MASTER_KEY_ID;
+}
+
+/** @return true if the keyring has the newest master key that is known */
+bool has_key() {
+  uint32_t key_id;
+  byte *key = nullptr;
+
+  Encryption::get_master_key(&key_id, &key);
+  my_free(key);
+  return key != nullptr;
+}
+
 void Late_encrypted::begin() {
-  if (s_image == nullptr) {
-    return;
-  }
+  if (s_image != nullptr) {
+    const auto &ids = s_image->reader.summary().encrypted;
 
-  const auto &ids = s_image->reader.summary().encrypted;
-
-  std::copy_if(ids.rbegin(), ids.rend(), std::back_inserter(m_ids), is_late);
-
-  const auto n_attempts = std::min(m_ids.size(), MAX_ATTEMPTS);
-
-  for (size_t i = 0; i < n_attempts && Encryption::get_master_key_id() ==
-                                           Encryption::DEFAULT_MASTER_KEY_ID;
-       ++i) {
-    open(m_ids[i]);
+    std::copy_if(ids.rbegin(), ids.rend(), std::back_inserter(m_ids), is_late);
+    learn_key();
   }
 }
 
-void Late_encrypted::open_all() const {
-  size_t n_left = 0;
+void Late_encrypted::learn_key() const {
+  const auto n_attempts = std::min(m_ids.size(), MAX_ATTEMPTS);
 
-  for (const auto id : m_ids) {
-    open(id);
-    if (!fil_space_exists_in_mem(id, nullptr, false, false) &&
-        (s_is_given_up || find_known(id))) {
-      ++n_left;
+  for (size_t i = 0; i < n_attempts; ++i) {
+    open(m_ids[i]);
+    if (has_object(m_ids[i]) && is_key_known()) {
+      return;
     }
   }
+}
 
-  if (n_left > 0) {
-    ib::warn(ER_IB_MSG_383)
-        << "Tablespace map: " << n_left
-        << " encrypted tablespaces could not be opened; they keep the master "
-           "key that they have. If the files are in order, rotate it again "
-           "after a restart.";
+size_t Late_encrypted::n_left() const {
+  /* Whoever makes an object does so under this mutex; it is complete then. */
+  IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
+
+  const auto image = current_image();
+  const bool is_unsure =
+      s_is_given_up || image == nullptr || image->reader.is_damaged();
+
+  return std::count_if(m_ids.begin(), m_ids.end(), [&](space_id_t id) {
+    return !has_object(id) && !is_forgotten(id) &&
+           (is_unsure || find_known(id));
+  });
+}
+
+size_t Late_encrypted::open_all() const {
+  learn_key();
+
+  /* Without the keyring each of them would fail, and say so. */
+  if (is_key_known() && has_key()) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      std::for_each(m_ids.begin(), m_ids.end(),
+                    [](space_id_t id) { open(id); });
+      if (n_left() == 0) {
+        break;
+      }
+    }
   }
+  return n_left();
 }
 
 }  // namespace
 
-void open_encrypted() { s_late_encrypted.open_all(); }
+void open_encrypted() {
+  const auto n_left = s_late_encrypted.open_all();
+
+  if (n_left > 0) {
+    std::ostringstream out;
+
+    out << n_left << " encrypted tablespaces could not be opened; they keep "
+        << "the master key that they have";
+    ib::warn(ER_IB_MSG_383) << "Tablespace map: " << out.str();
+    push_warning(current_thd, Sql_condition::SL_WARNING, ER_UNKNOWN_ERROR,
+                 out.str().c_str());
+  }
+}
 
 char *first_path(space_id_t space_id) {
   if (!is_late(space_id)) {

@@ -288,8 +288,9 @@ void open(space_id_t space_id);
 void open(const char *space_name);
 
 /** Make the objects of all encrypted tablespaces that were left out at
-start-up, since all of them are about to get another master key. No DDL runs,
-and the caller holds no latch. */
+start-up, since all of them are about to get another master key. If some cannot
+be opened, their number is in a warning. No DDL runs, and the caller holds no
+latch. */
 void open_encrypted();
 
 /** @return path of the file of a tablespace that has no object, to be freed by
