@@ -60,6 +60,8 @@ def parse() -> argparse.Namespace:
                         help="all, none, or which ones with commas between them: " + ", ".join(CANARIES))
     parser.add_argument("--kinds", metavar="NAMES", default="",
                         help="draw changes from these only: " + ", ".join(MUTATIONS))
+    parser.add_argument("--encrypted", action="store_true",
+                        help="all states have encrypted tablespaces, and are not shown to stock; every fifth without")
     parser.add_argument("--jobs", type=int, default=5, help="states at a time")
     parser.add_argument("--filesystem", choices=KINDS, help="make the states on such a file system, in a file; as root")
     parser.add_argument("--keep", action="store_true", help="keep the data of states with a difference")
@@ -153,10 +155,10 @@ class Settings:
         return Setting(workdir, self.bases[lower_case], self.client, self.subjects,
                        [f"--lower-case-table-names={lower_case}"], n_trusted_in_base=self.n_trusted_in_base)
 
-    def of(self, workdir: Path, seed: int) -> Setting:
-        """Every fifth state has encrypted tablespaces, every eleventh names in lower case."""
+    def of(self, workdir: Path, seed: int, is_encrypted: bool = False) -> Setting:
+        """Every fifth state, or each, has encrypted tablespaces, every eleventh names in lower case."""
         setting = self.plain(workdir, int(seed % 11 == 0))
-        if seed % 5 == 0:
+        if is_encrypted or seed % 5 == 0:
             setting = replace(setting, subjects=self.with_keys, is_encrypted=True)
         return setting
 
@@ -234,7 +236,7 @@ def show_states(arguments: argparse.Namespace, settings: Settings, places: Place
         if not has_time and seed >= arguments.seed + arguments.at_least:
             return None
         with places.place() as (place, file_system):
-            setting = replace(settings.of(place / f"w{seed}", seed), kinds=arguments.kinds)
+            setting = replace(settings.of(place / f"w{seed}", seed, arguments.encrypted), kinds=arguments.kinds)
             if file_system is not None and file_system.can_change_device:
                 setting = replace(setting, change_device=file_system.change_device)
             state = run_state(seed, setting)
@@ -261,7 +263,7 @@ def main() -> int:
     work = arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    report = Report()
+    report = Report(needs_stock=not arguments.encrypted)
     if arguments.json:
         arguments.json.unlink(missing_ok=True)
     if not has_strace():

@@ -20,9 +20,10 @@ MAX_MISSES = 10
 
 
 class Report:
-    """Sums up the reports of states, and of canaries."""
+    """Sums up the reports of states, and of canaries. Without `needs_stock` none need be shown to stock."""
 
-    def __init__(self) -> None:
+    def __init__(self, needs_stock: bool = True) -> None:
+        self.needs_stock = needs_stock
         self.states = 0
         # States in which no start can use a map: it was removed or damaged, or was made for other directories.
         self.without_map = 0
@@ -62,7 +63,7 @@ class Report:
         found = []
         if not self.states:
             found.append("there was no state")
-        elif not self.also["with stock"]:
+        elif self.needs_stock and not self.also["with stock"]:
             found.append("no state was shown to stock")
         if self.differences:
             found.append(f"{self.differences} states with a difference")

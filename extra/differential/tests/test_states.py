@@ -250,6 +250,13 @@ def test_the_report_has_the_keys_that_others_read() -> None:
     assert report["canaries"] == {"x": 2, "y": None}
 
 
+def test_stock_is_needed_unless_all_are_encrypted() -> None:
+    for needs_stock, said in ((True, ["no state was shown to stock"]), (False, [])):
+        report = Report(needs_stock)
+        report.add(state(stock=False))
+        assert report.problems() == said
+
+
 def test_states_in_which_the_map_trusts_nothing_fail() -> None:
     blind = state(met=False, used=False, trusted=0)
     assert sum_up([state(), state()]).problems() == []
