@@ -205,10 +205,9 @@ def startup_command(
     check_names(subjects, STARTUP_SUBJECTS)
     if ddl and not crash:
         raise BenchError("--ddl needs --crash")
+    size = replace(_tables(tables, schemas), is_encrypted=encrypted)
     if used is None:
-        size = replace(_tables(tables, schemas), is_encrypted=encrypted)
         return {"startup": partial(startup.run, options=startup.Options(size, crash, ddl, warm, subjects))}
-    size = _tables(tables, schemas)
     if encrypted:
         raise BenchError("--first-use goes without --encrypted")
     if crash:
