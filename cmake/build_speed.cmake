@@ -7,9 +7,12 @@
 # only schedules a function for the end of the top directory, when every
 # target exists, and applies precompiled headers there.
 #
-#   -DBUILD_SPEED=OFF   leaves the upstream build exactly as it is.
+#   -DBUILD_SPEED=OFF       leaves the upstream build exactly as it is.
+#   -DBUILD_SPEED_PCH=OFF   leaves the precompiled headers out: what GCC makes
+#                           with them depends on where they are in memory.
 
 option(BUILD_SPEED "Precompiled headers and unity sources for the server" ON)
+option(BUILD_SPEED_PCH "Precompiled headers" ON)
 
 # ---------------------------------------------------------------------------
 # Header sets.  Written <...> or "..." so that CMake copies them verbatim: a
@@ -179,7 +182,7 @@ function(build_speed_unity target)
   set_property(TARGET ${target} PROPERTY SOURCES ${alone})
 endfunction()
 
-function(build_speed_apply)
+function(build_speed_headers)
   build_speed_shared_pch(build_speed_sql rpl
     ${BUILD_SPEED_STL} ${BUILD_SPEED_SQL})
   build_speed_use_pch(build_speed_sql
@@ -197,7 +200,9 @@ function(build_speed_apply)
 
   build_speed_pch(perfschema ${BUILD_SPEED_STL} ${BUILD_SPEED_PFS})
   build_speed_skip(perfschema pfs.cc)
+endfunction()
 
+function(build_speed_sources)
   build_speed_unity(perfschema BATCH 16
     EXCEPT table_keyring_keys.cc table_replication_group_members.cc
       table_replication_group_member_stats.cc)
@@ -217,5 +222,8 @@ function(build_speed_apply)
 endfunction()
 
 if(BUILD_SPEED AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL build_speed_apply)
+  if(BUILD_SPEED_PCH)
+    cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL build_speed_headers)
+  endif()
+  cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL build_speed_sources)
 endif()

@@ -43,6 +43,9 @@ package_option(WITH_MECAB STRING system)
 
 package_option(WITH_TCMALLOC BOOL ON)
 
+# Two builds of a commit are to be the same bytes.
+package_option(BUILD_SPEED_PCH BOOL OFF)
+
 # Debian's flags; these two it adds since Debian 13, and so has stock.
 set(extra_flags "-fstack-clash-protection")
 if(DEB_HOST_ARCH STREQUAL "arm64")
