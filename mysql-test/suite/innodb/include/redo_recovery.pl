@@ -9,7 +9,8 @@
 # Within a perl block:
 #
 #   require "$ENV{MYSQL_TEST_DIR}/suite/innodb/include/redo_recovery.pl";
-#   initialize_lazily();          # or initialize_lazily($page_size), in KiB
+#   initialize_lazily();          # or initialize_lazily($page_size), in KiB, and
+#                                 # with options of its servers
 #   make_crash($sql);             # executed before the load
 #   compare_pages(@server_options);     # as often as wanted, each time the same crash
 #   check_rows(@server_options);  # the same
@@ -74,7 +75,7 @@ my $n_rows = 3000;
 # A data directory whose servers write a page only if they have to, and recover as
 # MySQL does where a test does not say otherwise.
 sub initialize_lazily {
-  my ($page_kib) = @_;
+  my ($page_kib, @server_options) = @_;
   if (defined $page_kib) {
     $page_bytes = 1024 * $page_kib;
     $zip_bytes  = $page_bytes / 2;
@@ -91,7 +92,7 @@ sub initialize_lazily {
     '--innodb-redo-log-capacity=256M', '--innodb-adaptive-flushing=OFF',
     '--innodb-max-dirty-pages-pct=99', '--innodb-idle-flush-pct=0',
     '--innodb-max-dirty-pages-pct-lwm=0', '--innodb-stats-auto-recalc=OFF',
-    '--innodb-io-capacity=300', '--innodb-io-capacity-max=600');
+    '--innodb-io-capacity=300', '--innodb-io-capacity-max=600', @server_options);
 }
 
 # Let such a server write some pages, the oldest changes first, until there is
