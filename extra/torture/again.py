@@ -9,7 +9,7 @@ from pathlib import Path
 
 from redstart_cli.console import RedstartError, say
 from torture import preload, redo, stack
-from torture.life import Rig
+from torture.life import Rig, left_by_last_kill
 from torture.oracle import Verdict, read_journal
 from torture.power import check_place
 from torture.replica import REPLICA
@@ -44,7 +44,7 @@ def show_again(rig: Rig, folder: Path) -> bool:
         with stack.mounted(image, point, case["file_system"]):
             verdict = check_place(rig, place, case["subject"], histories, case["limit"], wants_pages=True)
     else:
-        shutil.copytree(folder / "crashed", place.data)
+        shutil.copytree(left_by_last_kill(folder), place.data)
         verdict = check_place(rig, place, case["subject"], histories, case["limit"], wants_pages=True)
     _say(verdict, place)
     return verdict.is_clean

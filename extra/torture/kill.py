@@ -12,7 +12,19 @@ from dataclasses import replace
 from redstart_cli.console import warn
 from redstart_cli.mysqld import Binary
 from torture import load, preload
-from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening
+from torture.life import (
+    CRASHED,
+    KILLED,
+    Clients,
+    Rig,
+    ask,
+    case_of,
+    check_pages,
+    go_on,
+    left_by_last_kill,
+    must_start_anew,
+    opening,
+)
 from torture.oracle import NEVER, Verdict
 from torture.replica import Replica, free_port, source_options
 from torture.server import UNDO_BY_PAGE, Place, Server, random_options
@@ -107,7 +119,7 @@ class KillLife:
         self._rig.counts.take("kill", self._verdict)
         if not self._verdict.is_clean:
             case = case_of(self.place, server.binary, NEVER, kind="kill", seed=self._seed, trace=self._trace)
-            files = {name: self._home / name for name in ("crashed", "error.log", "data")}
+            files = {name: self._home / name for name in (CRASHED, KILLED, "error.log", "data")}
             if self._replica:
                 files["replica"] = self._rig.work / "replica"
             self._rig.keep(f"kill-{self._seed}", self._verdict, self._crashed, case, files)
@@ -115,11 +127,12 @@ class KillLife:
 
     def _is_without_key(self) -> bool:
         """Whether all that is wrong is NO_START for NO_KEY, of the tablespace whose page it is, and stock on a copy of what the
-        crash left says the same; counted, and the directory is kept."""
+        last kill left says the same; counted, and the directory is kept. If stock says something else, that is wrong as well."""
         wrong, stock = self._verdict.wrong, self._rig.binaries.get("stock")
         if stock is None or self._rig.is_canary or self._verdict.lost or not wrong:
             return False
-        crashed = self._home / "crashed"
+        # A recovery that was killed may have written such pages.
+        crashed = left_by_last_kill(self._home)
         if not all(NO_START in problem for problem in wrong) or not crashed.exists():
             return False
         if not (spaces := _without_key(self._server.said() if self._server else "")):
@@ -130,11 +143,12 @@ class KillLife:
         with Server(stock, place) as server:
             problem = server.wait_ready()
         if NO_START not in problem or _without_key(server.said()) != spaces:
+            wrong.append(f"stock on what the last kill left: {problem or 'it starts'}")
             return False
         kept = self._rig.work / "found" / f"without-key-{self._seed}"
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
-        crashed.rename(kept / "crashed")
+        crashed.rename(kept / CRASHED)
         shutil.copy2(self.place.log, kept)
         after = ", ".join(self._trace[-4:])
         warn(f"an undo tablespace without its key, which stock does not start either, seed {self._seed}, after {after}: {wrong[0]}")
@@ -202,7 +216,8 @@ class KillLife:
         self._kill(server)
         if how != "start":
             self._verdict.wrong += clients.stop()
-        self._keep_crashed()
+        shutil.rmtree(self._home / KILLED, ignore_errors=True)
+        self._keep(CRASHED)
         for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
             binary = self._rig.binary(r)
             server = self._begin(binary)
@@ -210,7 +225,9 @@ class KillLife:
             self._trace.append(f"kill recovery of {binary.name}")
             if server.has_died:
                 self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")
+                break
             self._kill(server)
+            self._keep(KILLED)
         server = self._start(self._rig.binary(r))
         if self._verdict.is_clean:
             self._crashed = self._histories
@@ -244,11 +261,11 @@ class KillLife:
         self._rig.counts.kills_in_undo_scan[server.place.crash] += not server.has_died and server.reads_undo_open()
         server.kill()
 
-    def _keep_crashed(self) -> None:
-        """A copy of what the crash left, for whoever has to look at a failure."""
+    def _keep(self, name: str) -> None:
+        """A copy of what a kill left, for whoever has to look at a failure."""
         if self._rig.is_canary:
             return
-        copy = self._home / "crashed"
+        copy = self._home / name
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.place.data, copy)
 

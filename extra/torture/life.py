@@ -30,6 +30,8 @@ from torture.server import UNDO_BY_PAGE, Place, Server, ask_oracle, check_binlog
 from torture.settings import FLUSH_OFF, MAP_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
 
 JOIN_TIMEOUT_SEC = 90
+# What is kept of a data directory: after the crash, and, if recoveries were killed, after the last of them.
+CRASHED, KILLED = "crashed", "killed"
 # Commits that make a crash worth its while, and how long to wait for them.
 ENOUGH = 10
 SLOW_SEC = 10.0
@@ -295,6 +297,11 @@ class Rig:
         for text in [*verdict.lost, *verdict.wrong][:8]:
             say(f"  {text[:1500]}")
         say(f"  shown again by: ./redstart torture --again {folder}")
+
+
+def left_by_last_kill(folder: Path) -> Path:
+    """What the last server met, of what is kept in `folder`."""
+    return folder / KILLED if (folder / KILLED).exists() else folder / CRASHED
 
 
 class Clients:

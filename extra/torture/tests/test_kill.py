@@ -66,6 +66,15 @@ def test_an_undo_tablespace_without_its_key_is_not_ours(tmp_path: Path, monkeypa
     assert (tmp_path / "found/without-key-1/error.log").read_text() == LOG
 
 
+def test_stock_is_asked_what_the_last_killed_recovery_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = life(tmp_path, monkeypatch)
+    (made._home / "crashed").rename(made._home / "killed")
+    (made._home / "crashed").mkdir()
+    (made._home / "crashed/ibdata1").write_text("from before the killed recoveries")
+    assert made._is_without_key()
+    assert (tmp_path / "found/without-key-1/crashed/ibdata1").read_text() == "crashed"
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"problem": ""}, {"problem": "ended with 1"}, *({"text": text} for text in ("none", KEY, KEY + OF_TABLE, LOG + OF_TABLE))],
@@ -73,7 +82,10 @@ def test_an_undo_tablespace_without_its_key_is_not_ours(tmp_path: Path, monkeypa
 def test_what_stock_starts_or_fails_for_otherwise_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
 ) -> None:
-    assert not life(tmp_path, monkeypatch, **changes)._is_without_key()
+    made = life(tmp_path, monkeypatch, **changes)
+    assert not made._is_without_key()
+    said = changes.get("problem", FATAL) or "it starts"
+    assert made._verdict.wrong == [FATAL, FATAL, f"stock on what the last kill left: {said}"]
 
 
 @pytest.mark.parametrize(
