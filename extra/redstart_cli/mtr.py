@@ -57,11 +57,13 @@ _RESULT = re.compile(
 )
 _CASE = re.compile(
     r"<testcase name=\"(?P<name>[^\"]*)\".*?status=\"(?P<status>\w+)\".*?suitename=\"(?P<suite>[^\"]*)\""
-    r"(?:[^>]*>\s*<(?:skipped|disabled) message=\"(?P<reason>[^\"]*)\")?"
+    r"(?:[^>]*>\s*<(?:skipped|disabled|failure) message=\"(?P<reason>[^\"]*)\"(?:>\s*<!\[CDATA\[\n(?P<log>(?:[^\n]+\n)*))?)?"
 )
 _HEADER = re.compile(r"<testsuites tests=\"(\d+)\"")
 _TEST_NAME = re.compile(r"\w+\.\w[\w-]*")
 FAILURE_LINES = 40
+# Of the line that says why a test failed.
+REASON_CHARACTERS = 400
 
 
 # What to run
@@ -157,7 +159,7 @@ class Case:
     name: str
     # pass, fail, unstable, skipped or disabled
     status: str
-    # Why it was not run.
+    # Why it was not run, or why it failed.
     reason: str = ""
 
     @property
@@ -171,9 +173,20 @@ def parse_report(text: str) -> list[Case]:
     Read by a pattern: the failure logs inside make many of these files invalid XML.
     """
     return [
-        Case(match["suite"], match["name"], match["status"], html.unescape(match["reason"] or ""))
+        Case(match["suite"], match["name"], match["status"], _why(match["log"]) or html.unescape(match["reason"] or ""))
         for match in _CASE.finditer(text)
     ]
+
+
+def _why(log: str | None) -> str:
+    """What a failed test said up to the word of mysqltest, as one line: what its script died of, or how its result differs."""
+    lines: list[str] = []
+    for line in (log or "").splitlines():
+        if line.strip() and "CURRENT_TEST:" not in line:
+            lines.append(line.strip())
+        if "mysqltest: " in line:
+            break
+    return " | ".join(lines)[:REASON_CHARACTERS]
 
 
 def count_report(text: str, code: int, tests: Sequence[str], options: Sequence[str], level: Level) -> None:
@@ -191,7 +204,7 @@ def count_report(text: str, code: int, tests: Sequence[str], options: Sequence[s
         elif case.status == "unstable":
             level.fail(f"{case.test} (it failed and then passed)")
         else:
-            level.fail(case.test)
+            level.fail(f"{case.test}: {case.reason}" if case.reason else case.test)
     found = {case.test for case in cases}
     for test in dict.fromkeys([*tests, *(option for option in options if _TEST_NAME.fullmatch(option))]):
         if test not in found:

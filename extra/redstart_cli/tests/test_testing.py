@@ -74,7 +74,11 @@ REPORT = """\
     <testcase name="b" combination="crc" status="fail" time="1" suitename="innodb" >
        <failure message="Test failed: a < b & c">
           <![CDATA[
-          log with ]]> inside
+          CURRENT_TEST: innodb.b
+          No pages were left at x line 3.
+          mysqltest: log with ]]> inside
+
+          The result from queries just before the failure was:
           ]]>
        </failure>
     </testcase>
@@ -119,7 +123,7 @@ def runner(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 def test_mtr_run(layout: Layout, runner: Path, capsys: pytest.CaptureFixture[str]) -> None:
     level = mtr.run(layout, "release", "mtr", ["innodb.a"], ["--mysqld=--innodb-a=ON"])
     assert (level.passed, level.failed, level.problem) == (2, 1, "")
-    assert level.failures == ["innodb.b"]
+    assert level.failures == ["innodb.b: No pages were left at x line 3. | mysqltest: log with ]]> inside"]
     assert level.skips == [Skip("innodb.c", 'Test needs "debug"'), Skip("innodb.d", "BUG#1 sometimes")]
     out = capsys.readouterr().out
     assert "mysqltest: At line 3: wrong" in out and "innodb.a " not in out
