@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -22,6 +20,7 @@ from bench.subjects import Binary
 from bench.tests.helpers import SAMPLES
 from redstart_cli import mysqld
 from redstart_cli.mysqld import ServerError
+from redstart_cli.tests.sockets import accepted_by_nobody
 
 
 def patched() -> Binary:
@@ -113,14 +112,7 @@ def test_a_server_that_listens_and_accepts_nobody_is_not_ready(tmp_path: Path, m
     monkeypatch.setattr(mysqld, "READY_TIMEOUT_SEC", 0.2)
     server = Server(Layout(tmp_path), Binary(Path("/m"), None, "mysql", "x"), tmp_path / "work", [], tmp_path / "log")
     server._ready = LogLine(0.0, "System", "", "ready for connections")
-    answers: list[bool] = []
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(server.socket))
-        listening.listen()
-        asking = threading.Thread(target=lambda: answers.append(server.is_ready()), daemon=True)
-        asking.start()
-        asking.join(30)
-        assert answers == [False]
+    assert accepted_by_nobody(server) == [False]
 
 
 @pytest.mark.parametrize(("value", "problems"), [(1, []), (0, ["the binary log is off"])])

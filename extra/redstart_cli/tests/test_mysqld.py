@@ -6,10 +6,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 from redstart_cli import keyring, mysqld
 from redstart_cli.mysqld import Binary, Mysqld, NotReadyError, NotStoppedError, ServerError, initialise
 from redstart_cli.process import module_environment
+from redstart_cli.tests.sockets import accepted_by_nobody
 
 REPO = Path(__file__).resolve().parents[3]
 # `ready` is what the tests take for an answer.
@@ -171,14 +170,7 @@ def test_a_path_that_env_would_take_for_a_variable_is_refused(server: Played, tm
 def test_a_server_that_listens_and_accepts_nobody_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mysqld, "READY_TIMEOUT_SEC", 0.2)
     server = Mysqld("ours", ["true"], tmp_path, tmp_path / "log", [])
-    answers: list[bool] = []
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(server.socket))
-        listening.listen()
-        asking = threading.Thread(target=lambda: answers.append(server.is_ready()), daemon=True)
-        asking.start()
-        asking.join(30)
-        assert answers == [False]
+    assert accepted_by_nobody(server) == [False]
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
