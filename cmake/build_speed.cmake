@@ -7,12 +7,9 @@
 # only schedules a function for the end of the top directory, when every
 # target exists, and applies precompiled headers there.
 #
-#   -DBUILD_SPEED=OFF       leaves the upstream build exactly as it is.
-#   -DBUILD_SPEED_PCH=OFF   leaves the precompiled headers out: what GCC makes
-#                           with them depends on where they are in memory.
+#   -DBUILD_SPEED=OFF   leaves the upstream build exactly as it is.
 
 option(BUILD_SPEED "Precompiled headers and unity sources for the server" ON)
-option(BUILD_SPEED_PCH "Precompiled headers" ON)
 
 # ---------------------------------------------------------------------------
 # Header sets.  Written <...> or "..." so that CMake copies them verbatim: a
@@ -182,7 +179,7 @@ function(build_speed_unity target)
   set_property(TARGET ${target} PROPERTY SOURCES ${alone})
 endfunction()
 
-function(build_speed_headers)
+function(build_speed_apply)
   build_speed_shared_pch(build_speed_sql rpl
     ${BUILD_SPEED_STL} ${BUILD_SPEED_SQL})
   build_speed_use_pch(build_speed_sql
@@ -200,9 +197,7 @@ function(build_speed_headers)
 
   build_speed_pch(perfschema ${BUILD_SPEED_STL} ${BUILD_SPEED_PFS})
   build_speed_skip(perfschema pfs.cc)
-endfunction()
 
-function(build_speed_sources)
   build_speed_unity(perfschema BATCH 16
     EXCEPT table_keyring_keys.cc table_replication_group_members.cc
       table_replication_group_member_stats.cc)
@@ -222,8 +217,5 @@ function(build_speed_sources)
 endfunction()
 
 if(BUILD_SPEED AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  if(BUILD_SPEED_PCH)
-    cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL build_speed_headers)
-  endif()
-  cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL build_speed_sources)
+  cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL build_speed_apply)
 endif()

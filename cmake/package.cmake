@@ -43,8 +43,8 @@ package_option(WITH_MECAB STRING system)
 
 package_option(WITH_TCMALLOC BOOL ON)
 
-# Two builds of a commit are to be the same bytes.
-package_option(BUILD_SPEED_PCH BOOL OFF)
+# Upstream's own build, without precompiled headers: two builds of a commit are to be the same bytes.
+package_option(BUILD_SPEED BOOL OFF)
 
 # Debian's flags; these two it adds since Debian 13, and so has stock.
 set(extra_flags "-fstack-clash-protection")
