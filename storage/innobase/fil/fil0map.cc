@@ -81,6 +81,7 @@ were no map. */
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
 #include "sql/handler.h"
+#include "sql/sql_backup_lock.h"
 #include "sql/sql_error.h"
 #include "srv0srv.h"
 #include "srv0start.h"
@@ -509,32 +510,6 @@ Not changed after the validation, in which s_waiting_mutex protects it. No other
 latch is requested under that. */
 std::unordered_set<space_id_t> s_waiting;
 std::mutex s_waiting_mutex;
-
-/** Encrypted tablespaces that were left out at start-up. */
-class Late_encrypted {
- public:
-  /** Note which they are, and open the newest: what opens one learns the ID of
-  its master key, and new tablespaces get the newest that is known. */
-  void begin();
-
-  /** Open all that have no object yet.
-  @return number of those that could not be opened */
-  [[nodiscard]] size_t open_all() const;
-
- private:
-  /** Open one after the other until one is open, and a master key is known; the
-  newest tablespace first, for it has the newest key. */
-  void learn_key() const;
-
-  /** @return number of those that are still there and have no object */
-  [[nodiscard]] size_t n_left() const;
-
-  /** Attempts to learn a master key: the keyring may not be there. */
-  static constexpr size_t MAX_ATTEMPTS = 16;
-
-  /** Tablespace IDs, the largest first. */
-  std::vector<space_id_t> m_ids;
-} s_late_encrypted;
 
 /** Counts begins and ends of DDL on files, recovery's included. */
 constexpr uint64_t FIRST_SEQ = 1;
@@ -1836,6 +1811,30 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
 namespace {
 
+/** @return true if a tablespace has an object */
+bool has_object(space_id_t space_id) {
+  return fil_space_exists_in_mem(space_id, nullptr, false, false);
+}
+
+/** @return true if a master key is known: whatever opens an encrypted
+tablespace learns the ID of its own */
+bool is_key_known() {
+  return Encryption::get_master_key_id() != Encryption::DEFAULT_MASTER_KEY_ID;
+}
+
+/** @return true if the keyring has the newest master key that is known */
+bool has_key() {
+  uint32_t key_id;
+  byte *key = nullptr;
+
+  if (!is_key_known()) {
+    return false;
+  }
+  Encryption::get_master_key(&key_id, &key);
+  my_free(key);
+  return key != nullptr;
+}
+
 /** @return the current map, or nullptr */
 Image_ptr current_image() {
   const std::lock_guard guard(s_mutex);
@@ -1979,6 +1978,35 @@ void note_opened(space_id_t space_id, const std::string &path) {
   }
 }
 
+namespace {
+
+/** How many encrypted tablespaces are tried while no master key is known: the
+keyring may not be there, and each of them would say so. */
+constexpr size_t MAX_KEY_ATTEMPTS = 16;
+
+/** Open one encrypted tablespace after the other until a master key is known,
+the newest tablespace first: it has the newest key, which new tablespaces get.
+*/
+void learn_key() {
+  size_t n_attempts = 0;
+
+  if (s_image == nullptr) {
+    return;
+  }
+  const auto &ids = s_image->reader.summary().encrypted;
+
+  for (auto id = ids.rbegin();
+       id != ids.rend() && !is_key_known() && n_attempts < MAX_KEY_ATTEMPTS;
+       ++id) {
+    if (is_late(*id) && find_known(*id)) {
+      tablespace_map::open(*id);
+      ++n_attempts;
+    }
+  }
+}
+
+}  // namespace
+
 void note_validation(size_t n_differing, size_t n_left) {
   s_is_clean =
       n_differing == 0 && n_left == 0 && s_is_validating && !s_is_elsewhere;
@@ -1987,7 +2015,7 @@ void note_validation(size_t n_differing, size_t n_left) {
     ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
                             << " tablespaces are opened when they are used";
   }
-  s_late_encrypted.begin();
+  learn_key();
 }
 
 namespace {
@@ -2013,7 +2041,7 @@ void give_up(const char *why) {
 void verify(space_id_t space_id) {
   /* What has an object was compared when that was made, and its file is locked:
   to close it, in whatever way it was opened, would give the lock up. */
-  if (fil_space_exists_in_mem(space_id, nullptr, false, false)) {
+  if (has_object(space_id)) {
     return;
   }
   const auto seq = s_ddl_seq.load();
@@ -2049,6 +2077,9 @@ void verify(space_id_t space_id) {
                 ? std::string("it has no plain header")
                 : "its header has the ID " + std::to_string(header.space_id));
     give_up("a file was changed in place");
+  } else if (FSP_FLAGS_GET_ENCRYPTION(known->flags) && has_key()) {
+    /* What was not open while the keyring was away would stay unusable. */
+    open(space_id);
   }
 }
 
@@ -2113,6 +2144,18 @@ thread_local struct {
   }
 } t_read_ahead;
 
+/** Read the header of a file that was left out at start-up.
+@param[in]  space_id  tablespace ID
+@param[in]  known     the file */
+void read_ahead(space_id_t space_id, const Known &known) {
+  t_read_ahead.path = known.path;
+  /* The key of an encrypted tablespace is in the page, too. */
+  t_read_ahead.header =
+      read_header(known.path, recv_needed_recovery ||
+                                  FSP_FLAGS_GET_ENCRYPTION(known.flags));
+  t_read_ahead.space_id = space_id;
+}
+
 }  // namespace
 
 void read_ahead(space_id_t space_id) {
@@ -2120,12 +2163,7 @@ void read_ahead(space_id_t space_id) {
     return;
   }
   if (const auto known = find_known(space_id)) {
-    t_read_ahead.path = known->path;
-    /* The key of an encrypted tablespace is in the page, too. */
-    t_read_ahead.header =
-        read_header(known->path, recv_needed_recovery ||
-                                     FSP_FLAGS_GET_ENCRYPTION(known->flags));
-    t_read_ahead.space_id = space_id;
+    read_ahead(space_id, *known);
   }
 }
 
@@ -2149,19 +2187,13 @@ bool must_validate(bool validate, fil_type_t purpose, space_id_t space_id) {
   return true;
 }
 
-void open(space_id_t space_id) {
-  /* A file that was not where the dictionary says is not opened here. */
-  if (!is_late(space_id) ||
-      fil_space_exists_in_mem(space_id, nullptr, false, false)) {
-    return;
-  }
+namespace {
 
-  const auto known = find_known(space_id);
-
-  if (!known) {
-    return;
-  }
-  read_ahead(space_id);
+/** Make the object of a tablespace that was left out.
+@param[in]  space_id  tablespace ID
+@param[in]  known     its file */
+void make_object(space_id_t space_id, const Known &known) {
+  read_ahead(space_id, known);
 
   /* Who loads the buffer pool has no session that debug sync could name. */
   while (DBUG_EVALUATE_IF("tablespace_map_before_open", true, false)) {
@@ -2172,13 +2204,12 @@ void open(space_id_t space_id) {
   IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
 
   /* Who drops a tablespace lets the map forget it before its object goes. */
-  if (fil_space_exists_in_mem(space_id, nullptr, false, false) ||
-      is_forgotten(space_id)) {
+  if (has_object(space_id) || is_forgotten(space_id)) {
     return;
   }
 
   if (!t_read_ahead.is_of(space_id)) {
-    t_read_ahead.header = read_header(known->path);
+    t_read_ahead.header = read_header(known.path);
   }
   if (!t_read_ahead.header.is_of(space_id)) {
     return;
@@ -2186,94 +2217,135 @@ void open(space_id_t space_id) {
   t_read_ahead.space_id = space_id;
   /* As the validation at start-up, which looks closer after a crash. */
   (void)fil_ibd_open(recv_needed_recovery, FIL_TYPE_TABLESPACE, space_id,
-                     t_read_ahead.header.flags, known->name.c_str(),
-                     known->path.c_str(), false, false);
+                     t_read_ahead.header.flags, known.name.c_str(),
+                     known.path.c_str(), false, false);
 }
 
-namespace {
+/** A tablespace of the dictionary that was left out at start-up and has no
+object. */
+struct Left_out {
+  /** Tablespace ID. */
+  space_id_t id;
+  /** What the dictionary says of it. */
+  Known known;
+};
 
-bool has_object(space_id_t space_id) {
-  return fil_space_exists_in_mem(space_id, nullptr, false, false);
-}
+/** @return those that are left out, the largest ID first
+@param[in]  spaces  all of the dictionary */
+std::vector<Left_out> left_out(
+    const std::vector<const dd::Tablespace *> &spaces) {
+  std::vector<Left_out> found;
 
-bool is_key_known() {
-  return Encryption::get_master_key_id() != Encryption::DEFAULT_MASTER_KEY_ID;
-}
+  for (const auto space : spaces) {
+    const auto id = id_of(space);
+    uint32_t flags;
 
-/** @return true if the keyring has the newest master key that is known */
-bool has_key() {
-  uint32_t key_id;
-  byte *key = nullptr;
-
-  Encryption::get_master_key(&key_id, &key);
-  my_free(key);
-  return key != nullptr;
-}
-
-void Late_encrypted::begin() {
-  if (s_image != nullptr) {
-    const auto &ids = s_image->reader.summary().encrypted;
-
-    std::copy_if(ids.rbegin(), ids.rend(), std::back_inserter(m_ids), is_late);
-    learn_key();
-  }
-}
-
-void Late_encrypted::learn_key() const {
-  const auto n_attempts = std::min(m_ids.size(), MAX_ATTEMPTS);
-
-  for (size_t i = 0; i < n_attempts; ++i) {
-    open(m_ids[i]);
-    if (has_object(m_ids[i]) && is_key_known()) {
-      return;
+    if (space->engine() == innobase_hton_name && is_late(id) &&
+        !has_object(id) && !dd_tablespace_is_discarded(space) &&
+        !space->files().empty() &&
+        !space->se_private_data().get(dd_space_key_strings[DD_SPACE_FLAGS],
+                                      &flags)) {
+      found.push_back({id,
+                       {(*space->files().begin())->filename().c_str(),
+                        space->name().c_str(),
+                        flags,
+                        {}}});
     }
   }
+  std::sort(found.begin(), found.end(),
+            [](const auto &a, const auto &b) { return a.id > b.id; });
+  return found;
 }
 
-size_t Late_encrypted::n_left() const {
-  /* Whoever makes an object does so under this mutex; it is complete then. */
-  IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
+/** Say which tablespaces have no object.
+@param[in]  what   that they are missing for
+@param[in]  names  their names
+@return what was said, without the names */
+std::string report_missing(const char *what,
+                           const std::vector<std::string> &names) {
+  /** How many are named. */
+  constexpr size_t MAX_NAMED = 10;
+  std::ostringstream out;
+  std::ostringstream named;
 
-  const auto image = current_image();
-  const bool is_unsure =
-      s_is_given_up || image == nullptr || image->reader.is_damaged();
-
-  return std::count_if(m_ids.begin(), m_ids.end(), [&](space_id_t id) {
-    return !has_object(id) && !is_forgotten(id) &&
-           (is_unsure || find_known(id));
-  });
-}
-
-size_t Late_encrypted::open_all() const {
-  learn_key();
-
-  /* Without the keyring each of them would fail, and say so. */
-  if (is_key_known() && has_key()) {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      std::for_each(m_ids.begin(), m_ids.end(),
-                    [](space_id_t id) { open(id); });
-      if (n_left() == 0) {
-        break;
-      }
-    }
+  out << names.size() << what;
+  for (size_t i = 0; i < std::min(names.size(), MAX_NAMED); ++i) {
+    named << (i == 0 ? ": " : ", ") << names[i];
   }
-  return n_left();
+  if (names.size() > MAX_NAMED) {
+    named << ", ...";
+  }
+  ib::warn(ER_IB_MSG_383) << "Tablespace map: " << out.str() << named.str();
+  return out.str();
 }
 
 }  // namespace
 
-void open_encrypted() {
-  const auto n_left = s_late_encrypted.open_all();
-
-  if (n_left > 0) {
-    std::ostringstream out;
-
-    out << n_left << " encrypted tablespaces could not be opened; they keep "
-        << "the master key that they have";
-    ib::warn(ER_IB_MSG_383) << "Tablespace map: " << out.str();
-    push_warning(current_thd, Sql_condition::SL_WARNING, ER_UNKNOWN_ERROR,
-                 out.str().c_str());
+void open(space_id_t space_id) {
+  /* A file that was not where the dictionary says is not opened here. */
+  if (!is_late(space_id) || has_object(space_id)) {
+    return;
   }
+  if (const auto known = find_known(space_id)) {
+    make_object(space_id, *known);
+  }
+}
+
+void open_encrypted(THD *thd) {
+  size_t n_attempts = 0;
+  std::vector<std::string> missing;
+  std::vector<const dd::Tablespace *> spaces;
+
+  /* Without the keyring rotation fails, and each of them would say so. */
+  if (!is_lazy() || (is_key_known() && !has_key())) {
+    return;
+  }
+
+  const auto client = dd::get_dd_client(thd);
+  const dd::cache::Dictionary_client::Auto_releaser releaser(client);
+
+  /* The dictionary knows what the map may not: a file may have got a second
+  name, or be unreadable when the map was written. */
+  if (client->fetch_global_components(&spaces)) {
+    missing.emplace_back("the dictionary cannot be read");
+  }
+  for (const auto &space : left_out(spaces)) {
+    if (!FSP_FLAGS_GET_ENCRYPTION(space.known.flags)) {
+      continue;
+    }
+    if (is_key_known() || n_attempts++ < MAX_KEY_ATTEMPTS) {
+      make_object(space.id, space.known);
+    }
+    if (!has_object(space.id)) {
+      missing.push_back(space.known.name);
+    }
+  }
+  if (!missing.empty()) {
+    push_warning(thd, Sql_condition::SL_WARNING, ER_UNKNOWN_ERROR,
+                 report_missing(" encrypted tablespaces could not be opened; "
+                                "they keep the master key that they have",
+                                missing)
+                     .c_str());
+  }
+}
+
+bool refuse_clone(THD *thd, const std::vector<const dd::Tablespace *> &spaces) {
+  std::vector<std::string> missing;
+
+  if (is_lazy()) {
+    for (const auto &space : left_out(spaces)) {
+      missing.push_back(space.known.name);
+    }
+  }
+  if (missing.empty()) {
+    return false;
+  }
+  my_error(
+      ER_INTERNAL_ERROR, MYF(0),
+      report_missing(" tablespaces could not be opened to be cloned", missing)
+          .c_str());
+  release_backup_lock(thd);
+  return true;
 }
 
 char *first_path(space_id_t space_id) {
@@ -2286,8 +2358,7 @@ char *first_path(space_id_t space_id) {
 }
 
 bool show_file(space_id_t space_id, ha_tablespace_statistics &stats) {
-  if (!is_late(space_id) ||
-      fil_space_exists_in_mem(space_id, nullptr, false, false)) {
+  if (!is_late(space_id) || has_object(space_id)) {
     return false;
   }
   const auto known = find_known(space_id);

@@ -290,8 +290,18 @@ void open(const char *space_name);
 /** Make the objects of all encrypted tablespaces that were left out at
 start-up, since all of them are about to get another master key. If some cannot
 be opened, their number is in a warning. No DDL runs, and the caller holds no
-latch. */
-void open_encrypted();
+latch.
+@param[in,out]  thd  session */
+void open_encrypted(THD *thd);
+
+/** Refuse to clone if tablespaces that were left out at start-up still have no
+object: a clone would lack them. The session has an error then, and not the
+backup lock any more.
+@param[in,out]  thd     session, which has the backup lock
+@param[in]      spaces  all of the dictionary
+@return true if so */
+[[nodiscard]] bool refuse_clone(
+    THD *thd, const std::vector<const dd::Tablespace *> &spaces);
 
 /** @return path of the file of a tablespace that has no object, to be freed by
 ut::free(); nullptr if the map does not know it
