@@ -15,6 +15,7 @@ from torture.kill import KillLife
 from torture.life import Rig
 from torture.oracle import Verdict
 from torture.server import Place, Server
+from torture.settings import REDO_OFF
 
 FATAL = "stock ended with 2: [ERROR] [FATAL] | [ERROR] Assertion failure: buf0dblwr.cc:3096:ib::fatal triggered thread 1"
 KEY = "[Warning] [InnoDB] Encryption key missing: space_id=4294967149, space_name=innodb_undo_004."
@@ -31,6 +32,7 @@ class FakeServer(Server):
 
     def __init__(self, binary: Binary, place: Place, content: str = "") -> None:
         assert binary.name == "stock"
+        self.binary = binary
         assert (content or (place.data / "ibdata1").read_text()) == "crashed"
 
     def wait_ready(self, timeout_sec: float = 0) -> str:
@@ -100,9 +102,19 @@ def test_something_else_that_is_wrong_is_not_excused(
     assert made._rig.counts.without_key == 0
 
 
+@pytest.mark.parametrize(("name", "options", "is_excused"), [("ours", [], False), ("ours", [REDO_OFF], True), ("off", [], True)])
+def test_where_keys_are_looked_for_nothing_is_excused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: list[str], is_excused: bool
+) -> None:
+    made = life(tmp_path, monkeypatch)
+    made.place.options = options
+    made._server = cast(Any, SimpleNamespace(said=lambda: LOG, binary=Binary(name, [])))
+    assert made._is_without_key() == is_excused
+
+
 @pytest.mark.parametrize("log", ["", KEY, PAGE, f"{KEY}\n{OF_TABLE}\n", LOG + OF_TABLE])
 def test_a_page_whose_key_our_server_had_is_not_excused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
     made = life(tmp_path, monkeypatch)
-    made._server = cast(Any, SimpleNamespace(said=lambda: log))
+    made._server = cast(Any, SimpleNamespace(said=lambda: log, binary=Binary("off", [])))
     assert not made._is_without_key()
     assert made._rig.counts.without_key == 0

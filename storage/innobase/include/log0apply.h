@@ -93,6 +93,11 @@ class Run_limits {
 @param[in]  page  copy */
 void note_copy(const byte *page);
 
+/** @return undo tablespaces that the doublewrite buffer has encrypted pages of,
+newer than the checkpoint, and whose files have no key; none if
+innodb_redo_recovery is STOCK */
+[[nodiscard]] std::unordered_set<space_id_t> undo_without_key();
+
 /** Lives while a batch of redo is applied. With innodb_redo_recovery=STOCK it
 only counts. */
 class Batch : public buf_run::Collector {

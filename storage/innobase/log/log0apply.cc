@@ -289,23 +289,30 @@ struct Copies {
 /** Copies, for each tablespace. */
 std::unordered_map<space_id_t, Copies> s_copies;
 
-/** @return true if a file is that of a tablespace, as its first page says
-@param[in]  path      file
-@param[in]  space_id  tablespace */
-bool is_file_of(const std::string &path, space_id_t space_id) {
+/** What a file says of itself at its beginning. */
+struct Head {
+  /** Constructor.
+  @param[in]  path  file */
+  explicit Head(const std::string &path);
+
+  /** Tablespace, and its flags; nothing if it cannot be read. */
+  std::optional<std::pair<space_id_t, uint32_t>> space;
+};
+
+Head::Head(const std::string &path) {
   bool is_open;
   const auto file = os_file_create_simple_no_error_handling(
       innodb_data_file_key, path.c_str(), OS_FILE_OPEN, OS_FILE_READ_ONLY, true,
       &is_open);
 
   if (!is_open) {
-    return false;
+    return;
   }
 
   /* From the beginning, so that the server takes it for no page to decrypt or
   to decompress. */
   IORequest request(IORequest::READ);
-  byte head[FIL_PAGE_DATA + FSP_SPACE_ID + sizeof(uint32_t)];
+  byte head[FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + sizeof(uint32_t)];
 
   request.disable_compression();
   request.disable_partial_io_warnings();
@@ -315,8 +322,21 @@ bool is_file_of(const std::string &path, space_id_t space_id) {
 
   os_file_close(file);
 
-  return err == DB_SUCCESS &&
-         mach_read_from_4(head + FIL_PAGE_DATA + FSP_SPACE_ID) == space_id;
+  if (err == DB_SUCCESS) {
+    const auto header = head + FSP_HEADER_OFFSET;
+
+    space.emplace(mach_read_from_4(header + FSP_SPACE_ID),
+                  mach_read_from_4(header + FSP_SPACE_FLAGS));
+  }
+}
+
+/** @return true if a file is that of a tablespace, as its first page says
+@param[in]  path      file
+@param[in]  space_id  tablespace ID */
+bool is_file_of(const std::string &path, space_id_t space_id) {
+  const auto space = Head{path}.space;
+
+  return space && space->first == space_id;
 }
 
 /** Restore torn pages of all tablespaces before the first batch, while the
@@ -436,6 +456,23 @@ void note_copy(const byte *page) {
 
   copies.lsn = std::max(copies.lsn, mach_read_from_8(page + FIL_PAGE_LSN));
   copies.is_encrypted |= Encryption::is_encrypted_page(page);
+}
+
+std::unordered_set<space_id_t> undo_without_key() {
+  std::unordered_set<space_id_t> found;
+
+  for (const auto &[space_id, copies] : s_copies) {
+    if (copies.is_encrypted && copies.lsn > recv_sys->checkpoint_lsn &&
+        fsp_is_undo_tablespace(space_id) && is_on() && !is_restored()) {
+      const auto space = Head{fil_scanned_path(space_id)}.space;
+
+      if (space && space->first == space_id &&
+          !FSP_FLAGS_GET_ENCRYPTION(space->second)) {
+        found.insert(space_id);
+      }
+    }
+  }
+  return found;
 }
 
 Batch::Batch() {

@@ -49,6 +49,7 @@ Memory. log0pack keeps the records until they are applied. */
 #include "data0type.h"
 #include "log0apply.h"
 #include "log0files_io.h"
+#include "log0keys.h"
 #include "log0log.h"
 #include "log0recv.h"
 #include "log0sys.h"
@@ -288,6 +289,9 @@ void Reading::ahead_beside(size_t n_bytes) {
 }
 
 void Reading::ahead_of(lsn_t lsn) {
+  if (m_asked_lsn == 0) {
+    find_keys(*log_sys, lsn, undo_without_key());
+  }
   m_asked_lsn = std::max(m_asked_lsn, lsn);
 
   /* Also for what ahead_beside() has asked for: memory may have been short. */

@@ -30,6 +30,7 @@
 #   check_refusal($what, @server_options);    # the same
 #   check_buffered(@server_options);
 #   make_crash_with_pages_written_twice();    # instead of make_crash()
+#   make_crash_with_encrypted_undo();   # the same
 #   spoil_with(\&tear_pages);     # from now on, before each recovery of a crash; or
 #                                 # \&make_backup, \&damage_page, \&forge_copy,
 #                                 # \&tear_page_of_growing_file (of hot pages), or
@@ -37,6 +38,7 @@
 #   check_second_crash();         # the same
 #   check_damaged();              # with \&damage_page, after compare_pages()
 #   check_log($pattern);          # what the last recovery must have said
+#   check_no_key();               # after make_crash_with_encrypted_undo()
 #   check_read_only();
 #   make_crash_with_counter();    # instead of make_crash()
 #   check_counter(@server_options);
@@ -792,11 +794,47 @@ sub make_crash_with_pages_written_twice {
   move('data', 'data.crashed');
 }
 
-# The copies of pages of tables that doublewrite files have.
+# Leave undo tablespaces that were encrypted while they were used: pages are written
+# encrypted, and the first one, which has the key, not. A small pool writes pages; no
+# checkpoint has passed the key.
+sub make_crash_with_encrypted_undo {
+  my (@server_options) = @_;
+  @names = ('compact');
+  start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
+  make_table('compact', $tables{compact}, $n_rows);
+  sql('CREATE TABLE late (a INT PRIMARY KEY, b CHAR(9));
+       CREATE TABLE late_too (a INT PRIMARY KEY);
+       SET GLOBAL innodb_fast_shutdown = 0');
+  stop();
+
+  my %first_pages = map { $_ => page_of($_, 0) } 'data/undo_001', 'data/undo_002';
+  die 'A first page has a key' if grep { /lC[ABC]/ } values(%first_pages);
+  start('--innodb-buffer-pool-size=5M', @server_options) or die 'Cannot start';
+  sql('INSERT INTO late VALUES (1, 1)');
+  my $update = sub { sql("UPDATE compact SET b = CONCAT(LEFT(b, 100), $_[0]), d = d + 1"); };
+  $update->($_) foreach 1 .. 4;
+  my ($lsn) = sql('SHOW ENGINE INNODB STATUS') =~ /Log sequence number\s+(\d+)/;
+  sql('SET GLOBAL innodb_undo_log_encrypt = ON');
+  $update->($_) foreach 1 .. 4;
+  $sums_before = sql(sums());
+  crash();
+  die 'A checkpoint has passed the keys' if file_checkpoint('data') >= $lsn;
+  my @copies = grep { $_->{ibd} =~ /undo_/ } copies();
+  # 15 is the type of an encrypted page.
+  die 'No copy of an encrypted page'
+    unless grep { unpack('n', substr($_->{page}, 24, 2)) == 15 } @copies;
+  overwrite($_, 0, $first_pages{$_}) foreach keys(%first_pages);
+  foreach my $copy (grep { $_->{page_no} == 0 } @copies) {
+    overwrite($copy->{file}, $copy->{offset}, "\0" x 16384);
+  }
+  move('data', 'data.crashed');
+}
+
+# The copies of pages of tables, and of undo tablespaces, that doublewrite files have.
 sub copies {
   my (%file_of, @copies);
 
-  foreach my $name (glob('data/test/*.ibd')) {
+  foreach my $name (glob('data/test/*.ibd'), glob('data/undo_*')) {
     open(my $file, '<:raw', $name) or die "Cannot read $name: $!";
     read($file, my $page, 42);
     $file_of{ unpack('N', substr($page, 38, 4)) } = $name;
@@ -916,6 +954,19 @@ sub check_damaged {
     print("The server ends.\n");
     check_rows("--innodb-redo-recovery=$redo", '--innodb-force-recovery=1');
   }
+}
+
+# MySQL's way wants to repair pages of an undo tablespace whose key it has not read yet.
+sub check_no_key {
+  my (@server_options) = @_;
+  restore();
+  if (start('--innodb-redo-recovery=STOCK', @server_options)) {
+    print("The server starts.\n");
+    crash();
+    return;
+  }
+  check_log('Encryption key missing: space_id=\d+, space_name=innodb_undo_');
+  print("No key.\n");
 }
 
 # Make redo say that a backup program has left it.
