@@ -165,6 +165,10 @@ def _plain(markdown: str) -> str:
     return " ".join(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").split())
 
 
+# MySQL's list of the licences of all that it holds, in the folder of documentation of a package.
+NOTICES = "upstream-notices"
+
+
 def changelog(text: str, version: str, who: str, when: datetime.datetime) -> str:
     """Debian's changelog of this version, from CHANGELOG.md."""
     found = releases(text)
@@ -264,7 +268,9 @@ def write_debian(
     )
     text = (layout.repo / "CHANGELOG.md").read_text(encoding="utf-8")
     (folder / "changelog").write_text(changelog(text, version, who, when), encoding="utf-8")
+    _install(layout.source / "LICENSE", folder / NOTICES, 0o644)
     for package in PACKAGES[:2]:
+        (folder / f"{package}.docs").write_text(f"debian/{NOTICES}\n", encoding="utf-8")
         lines = (folder / f"{package}.install").read_text(encoding="utf-8").splitlines()
         names = [Path(line).name for line in lines if line.startswith(("usr/bin/", "usr/sbin/"))]
         if package == "redstart-client-core":
