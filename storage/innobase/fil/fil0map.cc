@@ -532,6 +532,7 @@ std::atomic<int64_t> s_last_ddl_nsec{0};
 Journal s_journal;
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
+std::atomic_bool s_stop_verifying{false};
 std::atomic_bool s_is_started{false};
 /** True if a later map may know or trust more than the last one. */
 bool s_is_racy = false;
@@ -2077,29 +2078,29 @@ void verify(space_id_t space_id) {
                 ? std::string("it has no plain header")
                 : "its header has the ID " + std::to_string(header.space_id));
     give_up("a file was changed in place");
-  } else if (FSP_FLAGS_GET_ENCRYPTION(known->flags) && has_key()) {
-    /* What was not open while the keyring was away would stay unusable. */
-    open(space_id);
   }
 }
 
-/** Read the headers that were not read at start-up. */
+/** Read the headers that were not read at start-up, and open what is encrypted:
+a tablespace that is used first while the keyring is away stays unusable. */
 void verify_all() {
   /** How often the rate is looked at. */
   constexpr auto TICK = std::chrono::milliseconds(100);
   double budget = 0;
+  bool is_keyring_there = true;
 
   /* Waits until a header may be read; returns false at shutdown. */
   const auto wait = [&budget, TICK]() {
     while (budget < 1) {
       std::unique_lock lock(s_mutex);
-      if (s_wakeup.wait_for(lock, TICK, []() { return s_stop.load(); })) {
+      if (s_wakeup.wait_for(lock, TICK,
+                            []() { return s_stop_verifying.load(); })) {
         return false;
       }
       budget = g_verify_rate == 0 ? 0 : budget + g_verify_rate / 10.0;
     }
     --budget;
-    return !s_stop;
+    return !s_stop_verifying;
   };
 
   const auto image = std::move(s_start_image);
@@ -2111,6 +2112,11 @@ void verify_all() {
               return false;
             }
             verify(file.space_id);
+            if (is_keyring_there && FSP_FLAGS_GET_ENCRYPTION(file.flags)) {
+              open(file.space_id);
+              /* Each of them would say that it is not. */
+              is_keyring_there = has_object(file.space_id) || has_key();
+            }
           }
           return true;
         })) {
@@ -2237,14 +2243,14 @@ std::vector<Left_out> left_out(
   std::vector<Left_out> found;
 
   for (const auto space : spaces) {
-    const auto id = id_of(space);
+    const auto &data = space->se_private_data();
+    space_id_t id;
     uint32_t flags;
 
-    if (space->engine() == innobase_hton_name && is_late(id) &&
-        !has_object(id) && !dd_tablespace_is_discarded(space) &&
-        !space->files().empty() &&
-        !space->se_private_data().get(dd_space_key_strings[DD_SPACE_FLAGS],
-                                      &flags)) {
+    if (space->engine() == innobase_hton_name && !space->files().empty() &&
+        !data.get(dd_space_key_strings[DD_SPACE_ID], &id) &&
+        !data.get(dd_space_key_strings[DD_SPACE_FLAGS], &flags) &&
+        is_late(id) && !has_object(id) && !dd_tablespace_is_discarded(space)) {
       found.push_back({id,
                        {(*space->files().begin())->filename().c_str(),
                         space->name().c_str(),
@@ -2291,14 +2297,14 @@ void open(space_id_t space_id) {
   }
 }
 
-void open_encrypted(THD *thd) {
+bool open_encrypted(THD *thd) {
   size_t n_attempts = 0;
   std::vector<std::string> missing;
   std::vector<const dd::Tablespace *> spaces;
 
   /* Without the keyring rotation fails, and each of them would say so. */
   if (!is_lazy() || (is_key_known() && !has_key())) {
-    return;
+    return true;
   }
 
   const auto client = dd::get_dd_client(thd);
@@ -2307,7 +2313,7 @@ void open_encrypted(THD *thd) {
   /* The dictionary knows what the map may not: a file may have got a second
   name, or be unreadable when the map was written. */
   if (client->fetch_global_components(&spaces)) {
-    missing.emplace_back("the dictionary cannot be read");
+    return false;
   }
   for (const auto &space : left_out(spaces)) {
     if (!FSP_FLAGS_GET_ENCRYPTION(space.known.flags)) {
@@ -2327,6 +2333,7 @@ void open_encrypted(THD *thd) {
                                 missing)
                      .c_str());
   }
+  return true;
 }
 
 bool refuse_clone(THD *thd, const std::vector<const dd::Tablespace *> &spaces) {
@@ -2340,10 +2347,10 @@ bool refuse_clone(THD *thd, const std::vector<const dd::Tablespace *> &spaces) {
   if (missing.empty()) {
     return false;
   }
-  my_error(
-      ER_INTERNAL_ERROR, MYF(0),
-      report_missing(" tablespaces could not be opened to be cloned", missing)
-          .c_str());
+  const auto said =
+      report_missing(" tablespaces could not be opened to be cloned", missing);
+
+  my_error(ER_INTERNAL_ERROR, MYF(0), (said + ": " + missing[0]).c_str());
   release_backup_lock(thd);
   return true;
 }
@@ -3420,6 +3427,18 @@ void start() {
   s_verify_thread.start();
 }
 
+void stop_verifying() {
+  if (!s_is_started) {
+    return;
+  }
+  {
+    const std::lock_guard guard(s_mutex);
+    s_stop_verifying = true;
+  }
+  s_wakeup.notify_all();
+  s_verify_thread.join();
+}
+
 void shutdown() {
   if (!s_is_started) {
     if (s_is_ours && !srv_read_only_mode) {
@@ -3440,7 +3459,6 @@ void shutdown() {
   }
   s_wakeup.notify_all();
   s_thread.join();
-  s_verify_thread.join();
 
   if (has_ended()) {
     return;

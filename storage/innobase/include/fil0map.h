@@ -291,8 +291,9 @@ void open(const char *space_name);
 start-up, since all of them are about to get another master key. If some cannot
 be opened, their number is in a warning. No DDL runs, and the caller holds no
 latch.
-@param[in,out]  thd  session */
-void open_encrypted(THD *thd);
+@param[in,out]  thd  session
+@return false if the dictionary cannot be read; the session has an error then */
+[[nodiscard]] bool open_encrypted(THD *thd);
 
 /** Refuse to clone if tablespaces that were left out at start-up still have no
 object: a clone would lack them. The session has an error then, and not the
@@ -374,6 +375,10 @@ class Import {
 
 /** Start the thread that writes the map. */
 void start();
+
+/** End the thread that reads headers after the start: it asks the keyring,
+which is released before shutdown(). */
+void stop_verifying();
 
 /** Stop the thread and write the map if it is not up to date, and if that takes
 no longer than a second. */
