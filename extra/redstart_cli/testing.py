@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Sequence
@@ -269,22 +268,13 @@ class Tester:
     def image(self) -> Level:
         """The entry point and the health check of the image, with the built server; as root also a start as root."""
         self._build([*SERVER_TARGETS, "mysql", "mysqladmin", "mysql_tzinfo_to_sql"])
-        level = self._entry_point("entry point", "extra/entrypoint_test.sh")
+        targets = [f"{_DROPIN_FOLDER}/test_entrypoint.py"]
         if os.geteuid() == 0:
-            level.add(self._entry_point("entry point as root", "extra/entrypoint_root_test.sh"))
-        else:
+            targets.append(f"{_DROPIN_FOLDER}/test_entrypoint_root.py")
+        level = self._pytest(self._dropin_environment(), *targets)
+        if len(targets) == 1:
             level.skips.append(Skip("entry point as root", "needs root"))
         return level
-
-    def _entry_point(self, name: str, script: str) -> Level:
-        # The path of a socket must be short.
-        work = Path(tempfile.mkdtemp(prefix="redstart-image."))
-        programs = self._layout.binary(self._preset, "mysqld").parent
-        environment = {**os.environ, "PATH": f"{programs}:{os.environ.get('PATH', '')}"}
-        try:
-            return self._program(name, [self._layout.repo / script, self._layout.repo / "Docker", work], environment)
-        finally:
-            rmtree(work)
 
     def _dropin_environment(self) -> dict[str, str]:
         server = self._layout.binary(self._preset, "mysqld")

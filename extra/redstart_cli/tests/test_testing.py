@@ -538,9 +538,10 @@ def test_image_as_root_and_as_another_user(
 ) -> None:
     monkeypatch.setattr(testing.Tester, "_build", lambda self, targets: None)
     monkeypatch.setattr(testing.os, "geteuid", lambda: uid)
-    (layout.repo / "extra").mkdir()
-    for script in ("entrypoint_test.sh", "entrypoint_root_test.sh"):
-        write_program(layout.repo / "extra" / script, '#!/bin/bash\n[ "$#" = 2 ] && [ -d "$2" ]\n')
+    folder = layout.repo / "extra/dropin"
+    folder.mkdir(parents=True)
+    for name in ("test_entrypoint.py", "test_entrypoint_root.py"):
+        (folder / name).write_text("import os\ndef test_it(): assert os.environ['REDSTART_CLIENTS']\n")
     level = testing.Tester(layout, None, None, []).image()
     assert level.counts() == counts
 
