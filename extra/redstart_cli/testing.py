@@ -115,8 +115,9 @@ class Tester:
                     level.skips.append(Skip(f"overlay golden {version}", str(problem)))
         return found
 
-    def _pytest(self, environment: dict[str, str], *targets: str) -> Level:
-        """One call of pytest; each target, a folder or a file, has to have tests."""
+    def _pytest(self, environment: dict[str, str], *targets: str, arguments: Sequence[str] | None = None) -> Level:
+        """One call of pytest; each target, a folder or a file, has to have tests. Its arguments: the level's, or other ones."""
+        arguments = self._arguments if arguments is None else arguments
         level = Level(f"pytest {' '.join(targets)}")
         self._output.mkdir(parents=True, exist_ok=True)
         report = self._output / (targets[0].replace("/", "-") + ".xml")
@@ -126,19 +127,19 @@ class Tester:
         options = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", f"--junitxml={report}"]
         command = [sys.executable, "-m", "pytest", *options, *targets]
         code = subprocess.run(
-            tied([*command, *self._arguments]),
+            tied([*command, *arguments]),
             cwd=self._layout.repo,
             env=module_environment(self._layout.repo) | environment,
             stdin=subprocess.DEVNULL,
         ).returncode
-        if code == _PYTEST_NO_TESTS and self._arguments:
+        if code == _PYTEST_NO_TESTS and arguments:
             return level
         names = count_junit(report, level) if report.is_file() else []
         if level.failed == 0 and code != 0:
             level.problem = f"pytest ended with {code} and reported no failed test"
         for target in targets:
             module = target.removesuffix(".py").replace("/", ".")
-            if not level.problem and not self._arguments and not any(name.startswith(f"{module}.") for name in names):
+            if not level.problem and not arguments and not any(name.startswith(f"{module}.") for name in names):
                 level.fail(f"pytest found no test in {target}")
         return level
 

@@ -461,7 +461,8 @@ def test_a_folder_without_tests_is_a_failure(layout: Layout) -> None:
     assert (level.passed, level.failures) == (1, ["pytest found no test in extra/none/tests"])
     level = testing.Tester(layout, None, None, ["-k", "it"])._pytest({}, "extra/some/test_one.py", "extra/none/tests")
     assert level.counts() == "1 passed, 0 failed, 0 skipped"
-    level = testing.Tester(layout, None, None, [])._pytest({}, "extra/some")
+    # Of a level whose arguments are not pytest's.
+    level = testing.Tester(layout, None, None, ["no-such-folder"])._pytest({}, "extra/some", arguments=())
     assert level.passed == 1 and "test_broken" in " ".join(level.failures)
 
 
