@@ -28,6 +28,8 @@ from typing import Any
 
 import yaml
 
+from redstart_cli.apt import acquire_settings
+
 START_LIMIT_SEC = 120
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
@@ -74,11 +76,30 @@ def parse(text: str) -> list[Stage]:
     return stages
 
 
+def _call(command: list[str], log: Path) -> None:
+    with log.open("ab") as out:
+        code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
+    if code != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+        raise DockerfileError(f"{' '.join(command[:6])} ... ended with {code}:\n{tail}")
+
+
+def make_base(base: str, root: Path, mirror: str, log: Path) -> None:
+    """What stands for a base image: a root made by debootstrap, with the machine's settings for its mirror."""
+    match = re.fullmatch(r"debian:([a-z]+)-\d{8}-slim", base)
+    if not match:
+        raise DockerfileError(f"{base} is not debian:RELEASE-DATE-slim")
+    say(f"FROM {base}: debootstrap {match[1]}")
+    _call(["debootstrap", "--variant=minbase", match[1], str(root), mirror], log)
+    settings = [line for line in acquire_settings() if re.match(r"Acquire::.*(Check-|Proxy)", line)]
+    (root / "etc/apt/apt.conf.d/90machine").write_text("\n".join(settings) + "\n")
+
+
 class Runner:
     """Runs the stages of one Dockerfile."""
 
     def __init__(self, context: Path, work: Path, mirror: str) -> None:
-        self._context, self._work, self._mirror = context, work, mirror
+        self._context, self._work, self._mirror, self._log = context, work, mirror, work / "steps.log"
         self._stages: dict[str, Stage] = {}
         ignored = context / ".dockerignore"
         lines = ignored.read_text().splitlines() if ignored.exists() else []
@@ -92,16 +113,9 @@ class Runner:
 
     def run(self, stage: Stage) -> None:
         """Run all steps of a stage."""
-        match = re.fullmatch(r"debian:([a-z]+)-\d{8}-slim", stage.base)
-        if not match:
-            raise DockerfileError(f"{stage.base} is not debian:RELEASE-DATE-slim")
         stage.root = self._work / stage.name
-        say(f"FROM {stage.base}: debootstrap {match[1]}")
-        self._call(["debootstrap", "--variant=minbase", match[1], str(stage.root), self._mirror])
+        make_base(stage.base, stage.root, self._mirror, self._log)
         shutil.copy("/etc/resolv.conf", stage.root / "etc/resolv.conf")
-        dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
-        settings = [line for line in dump.splitlines() if re.match(r"Acquire::.*(Check-|Proxy)", line)]
-        (stage.root / "etc/apt/apt.conf.d/90machine").write_text("\n".join(settings) + "\n")
         self._call(["mount", "-t", "proc", "proc", str(stage.root / "proc")])
         try:
             for name, rest in stage.steps:
@@ -159,12 +173,7 @@ class Runner:
                 shutil.copy(path, to)
 
     def _call(self, command: list[str]) -> None:
-        log = self._work / "steps.log"
-        with log.open("ab") as out:
-            code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
-        if code != 0:
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-            raise DockerfileError(f"{' '.join(command[:6])} ... ended with {code}:\n{tail}")
+        _call(command, self._log)
 
 
 def _at_the_top(top: Path, ignored: set[str]) -> Callable[[str, list[str]], list[str]]:

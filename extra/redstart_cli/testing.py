@@ -355,7 +355,8 @@ class Tester:
                 folder = self._packages()[0].parent
                 level.add(self._program("Dockerfile", [*command, "--packages", folder], module_environment(repo)))
                 _remove_roots([work])
-                level.add(self._program("image by buildah", [repo / "extra/buildah_test.sh", folder, work, mirror]))
+                environment = {"REDSTART_PACKAGES": str(folder), "REDSTART_MIRROR": mirror, "REDSTART_WORK": str(work)}
+                level.add(self._pytest(environment, f"{_DROPIN_FOLDER}/test_buildah.py", arguments=()))
             finally:
                 _remove_roots([work])
         return level

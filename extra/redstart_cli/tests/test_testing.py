@@ -577,6 +577,23 @@ def test_packages_that_are_given_are_tested(layout: Layout, monkeypatch: pytest.
     assert testing.Tester(layout, None, None, [])._packages() == [Path("new")]
 
 
+def test_dockerfile_by_its_steps_and_by_buildah(layout: Layout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    packages = tmp_path / "given"
+    packages.mkdir()
+    (packages / "redstart-server_1_all.deb").touch()
+    monkeypatch.setattr(testing, "_need_root", lambda _: None)
+    monkeypatch.setattr(testing, "machine_mirror", lambda: "http://mirror")
+    folder, work = layout.repo / "extra/dropin", layout.build / "packaging/image"
+    folder.mkdir(parents=True)
+    (folder / "dockerfile.py").write_text("import pathlib, sys\npathlib.Path(sys.argv[3], 'left').mkdir(parents=True)\n")
+    values = {"REDSTART_PACKAGES": str(packages), "REDSTART_MIRROR": "http://mirror", "REDSTART_WORK": str(work)}
+    new = f"os.environ.items() >= {values}.items() and not os.path.exists({str(work)!r})"
+    (folder / "test_buildah.py").write_text(f"import os\ndef test_it(): assert {new}\n")
+    assert testing.Tester(layout, None, None, [str(packages)]).dockerfile().counts() == "2 passed, 0 failed, 0 skipped"
+    assert testing.Tester(layout, None, None, ["all"]).dockerfile().counts() == "1 passed, 0 failed, 0 skipped"
+    assert not work.exists()
+
+
 def test_torture_without_devices(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing.Tester, "_build", lambda self, targets: None)
     monkeypatch.setattr(stack, "missing_programs", list)
