@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+import pytest
+
 from dropin.server import given
-from redstart_cli.mysqld import Mysqld
+from redstart_cli.mysqld import Mysqld, ServerError
 from redstart_cli.process import tied
 
 DOCKER = Path(__file__).resolve().parents[2] / "Docker"
@@ -73,9 +75,10 @@ class EntryPoint(Mysqld):
         self.await_ready(LIMIT_SEC)
 
     def refusal(self, *options: str, under: Sequence[str] = (), **variables: str) -> str:
-        """What it says; it has to fail."""
+        """What it says; it has to end with an error."""
         self._begin(*options, under=under, **NO_ZONES, **variables)
-        assert self.process.wait(LIMIT_SEC) != 0, self.output()
+        with pytest.raises(ServerError, match="ended with (?!0 )"):
+            self.await_ready(LIMIT_SEC)
         return self.output()
 
     def ask(self, *arguments: str) -> str:
