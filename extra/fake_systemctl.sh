@@ -1,6 +1,6 @@
 #!/bin/sh
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-# systemctl of a root in which no systemd runs, for extra/package_test.sh: starts, signals and stops the one
+# systemctl of a root in which no systemd runs, for extra/dropin/debian.py: starts, signals and stops the one
 # database server as its unit says (user, limit of open files, what runs before). The real one is systemctl.distrib.
 set -e
 

@@ -85,12 +85,17 @@ def _call(command: list[str], log: Path) -> None:
 
 
 def make_base(base: str, root: Path, mirror: str, log: Path) -> None:
-    """What stands for a base image: a root made by debootstrap, with the machine's settings for its mirror."""
+    """What stands for a base image."""
     match = re.fullmatch(r"debian:([a-z]+)-\d{8}-slim", base)
     if not match:
         raise DockerfileError(f"{base} is not debian:RELEASE-DATE-slim")
     say(f"FROM {base}: debootstrap {match[1]}")
-    _call(["debootstrap", "--variant=minbase", match[1], str(root), mirror], log)
+    make_root(match[1], root, mirror, log)
+
+
+def make_root(release: str, root: Path, mirror: str, log: Path) -> None:
+    """A root made by debootstrap, with the machine's settings for its mirror."""
+    _call(["debootstrap", "--variant=minbase", release, str(root), mirror], log)
     settings = [line for line in acquire_settings() if re.match(r"Acquire::.*(Check-|Proxy)", line)]
     (root / "etc/apt/apt.conf.d/90machine").write_text("\n".join(settings) + "\n")
 

@@ -47,6 +47,8 @@ _PYTEST_FOLDERS = (
 )
 _BENCH_FOLDER = "extra/bench/e2e"
 _DROPIN_FOLDER = "extra/dropin"
+# The developers' build has none.
+_WITHOUT_X_PLUGIN = f"--deselect={_DROPIN_FOLDER}/test_installation.py::test_the_x_protocol_is_served"
 _TORTURE_TARGETS = ("innochecksum", "component_keyring_file")
 _REPLICATION_TARGETS = ("mysql", "mysqldump", "clone", "semisync_source", "semisync_replica", "group_replication")
 _PYTEST_NO_TESTS = 5
@@ -115,7 +117,13 @@ class Tester:
                     level.skips.append(Skip(f"overlay golden {version}", str(problem)))
         return found
 
-    def _pytest(self, environment: dict[str, str], *targets: str, arguments: Sequence[str] | None = None) -> Level:
+    def _pytest(
+        self,
+        environment: dict[str, str],
+        *targets: str,
+        arguments: Sequence[str] | None = None,
+        options: Sequence[str] = (),
+    ) -> Level:
         """One call of pytest; each target, a folder or a file, has to have tests. Its arguments: the level's, or other ones."""
         arguments = self._arguments if arguments is None else arguments
         level = Level(f"pytest {' '.join(targets)}")
@@ -124,8 +132,8 @@ class Tester:
         report.unlink(missing_ok=True)
         say(level.name)
         # What one target cannot import keeps none of the others from being run.
-        options = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", f"--junitxml={report}"]
-        command = [sys.executable, "-m", "pytest", *options, *targets]
+        usual = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", *usual, *options, *targets]
         code = subprocess.run(
             tied([*command, *arguments]),
             cwd=self._layout.repo,
@@ -292,7 +300,7 @@ class Tester:
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             made = self._packages()
             level.add(self._program("lintian", ["lintian", "--fail-on", "error,warning", *made]))
-            level.add(self._in_roots("packages in a root", made[0].parent))
+            level.add(self._in_roots(made[0].parent, "test_mysql_layout.py", "test_installation.py", "test_packages.py"))
         return level
 
     def installation(self) -> Level:
@@ -303,7 +311,7 @@ class Tester:
             lean_packages(self._layout, folder, self._version, self._checkout)
             level.passed = 1
             if os.geteuid() == 0:
-                level.add(self._in_roots("a new installation in a root", folder, "installation"))
+                level.add(self._in_roots(folder, "test_installation.py", options=[_WITHOUT_X_PLUGIN]))
             else:
                 level.skips.append(Skip("a new installation in a root", "needs root"))
         return level
@@ -317,16 +325,19 @@ class Tester:
             raise RedstartError("this test takes one folder with packages, or nothing")
         return made
 
-    def _in_roots(self, name: str, folder: Path, *part: str) -> Level:
-        """extra/package_test.sh, or the part of it."""
-        root = work_folder(self._layout) / "root"
-        roots = [root, root.with_name("root.bookworm")]
-        script = self._layout.repo / "extra/package_test.sh"
-        _remove_roots(roots)
+    def _in_roots(self, folder: Path, *names: str, options: Sequence[str] = ()) -> Level:
+        """Files of tests of packages, in roots made by debootstrap; each test goes on where the one before has ended."""
+        work = work_folder(self._layout) / "roots"
+        environment = {"REDSTART_PACKAGES": str(folder), "REDSTART_MIRROR": machine_mirror(), "REDSTART_WORK": str(work)}
+        level = Level("packages in roots")
+        _remove_roots([work])
         try:
-            return self._program(name, [script, folder, root, machine_mirror(), *part])
+            for name in names:
+                target = f"{_DROPIN_FOLDER}/{name}"
+                level.add(self._pytest(environment, target, arguments=(), options=["--exitfirst", *options]))
         finally:
-            _remove_roots(roots)
+            _remove_roots([work])
+        return level
 
     # stock
 
@@ -375,22 +386,20 @@ class Tester:
     # swap
 
     def swap(self) -> Level:
-        """Stock and this build in turns on one data directory (extra/swap_test.sh); argument: turns."""
+        """Stock and this build in turns on one data directory; argument: turns."""
         _need_root("the swap test")
         turns = self._arguments[0] if self._arguments else str(SWAP_TURNS)
         if not turns.isdigit() or not 2 <= int(turns) <= 1000:
             raise RedstartError(f"the number of turns must be 2 to 1000, not {turns!r}")
         self._build(SERVER_TARGETS)
-        root = self._stock_root()
         work = self._output / "swap"
         if work.exists():
             rmtree(work)
-        script = self._layout.repo / "extra/swap_test.sh"
-        mysqld = self._layout.binary(self._preset, "mysqld")
-        level = self._program(
-            f"swap, {turns} turns", [script, mysqld, self._layout.preset(self._preset) / "share", root, work, turns]
+        environment = {"REDSTART_STOCK": str(self._stock_root()), "REDSTART_WORK": str(work), "REDSTART_TURNS": turns}
+        level = self._pytest(
+            self._dropin_environment() | environment, f"{_DROPIN_FOLDER}/test_swap.py", arguments=(), options=["--exitfirst"]
         )
-        if not level.failed:
+        if not level.failed and not level.problem:
             rmtree(work)
         return level
 

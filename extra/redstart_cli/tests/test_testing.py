@@ -547,7 +547,7 @@ def test_image_as_root_and_as_another_user(
     assert level.counts() == counts
 
 
-@pytest.mark.parametrize(("uid", "counts"), [(0, "2 passed, 0 failed, 0 skipped"), (1000, "1 passed, 0 failed, 1 skipped")])
+@pytest.mark.parametrize(("uid", "counts"), [(0, "3 passed, 0 failed, 0 skipped"), (1000, "1 passed, 0 failed, 1 skipped")])
 def test_installation_as_root_and_as_another_user(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, uid: int, counts: str
 ) -> None:
@@ -555,14 +555,54 @@ def test_installation_as_root_and_as_another_user(
     monkeypatch.setattr(testing, "lean_packages", lambda _, folder, *__: folder.mkdir(parents=True))
     monkeypatch.setattr(testing, "machine_mirror", lambda: "http://mirror")
     monkeypatch.setattr(testing.os, "geteuid", lambda: uid)
-    root, left = layout.build / "packaging/root", layout.build / "packaging/root.bookworm/left"
+    work = layout.build / "packaging/roots"
+    left = work / "bookworm/left"
     left.mkdir(parents=True)
-    (layout.repo / "extra").mkdir()
-    script = f'[ "$*" = "{made} {root} http://mirror installation" ] && [ ! -e {left} ] && mkdir {root}'
-    write_program(layout.repo / "extra/package_test.sh", f"#!/bin/bash\n{script}\n")
-    assert testing.Tester(layout, None, None, []).installation().counts() == counts
+    values = {"REDSTART_PACKAGES": str(made), "REDSTART_MIRROR": "http://mirror", "REDSTART_WORK": str(work)}
+    folder = layout.repo / "extra/dropin"
+    folder.mkdir(parents=True)
+    (folder / "test_installation.py").write_text(
+        f"import os\n"
+        f"def test_it(): assert os.environ.items() >= {values}.items() and not os.path.exists({str(work)!r})\n"
+        f"def test_the_x_protocol_is_served(): assert False\n"
+        f"def test_the_last(): os.mkdir({str(work)!r})\n"
+    )
+    level = testing.Tester(layout, None, None, []).installation()
+    assert level.counts() == counts
     # Nothing of a root stays.
-    assert not root.exists() and left.exists() == (uid != 0)
+    assert work.exists() == left.exists() == (uid != 0)
+
+
+def test_the_first_failure_in_a_root_is_the_last_there(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "machine_mirror", lambda: "http://mirror")
+    folder = layout.repo / "extra/dropin"
+    folder.mkdir(parents=True)
+    (folder / "test_one.py").write_text("def test_a(): assert False\ndef test_b(): pass\n")
+    (folder / "test_two.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
+    level = testing.Tester(layout, None, None, ["a folder"])._in_roots(layout.build, "test_one.py", "test_two.py")
+    assert level.counts() == "2 passed, 1 failed, 0 skipped"
+
+
+def test_swap_keeps_its_folder_for_a_failure(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "_need_root", lambda _: None)
+    monkeypatch.setattr(testing.Tester, "_build", lambda self, targets: None)
+    monkeypatch.setattr(testing.Tester, "_stock_root", lambda _: layout.build / "stock")
+    work, folder = layout.build / "test/swap", layout.repo / "extra/dropin"
+    folder.mkdir(parents=True)
+    (work / "left").mkdir(parents=True)
+    values = {"REDSTART_STOCK": str(layout.build / "stock"), "REDSTART_WORK": str(work)}
+    (folder / "test_swap.py").write_text(
+        f"import os\n"
+        f"def test_it(): assert os.environ.items() >= {values}.items() and not os.mkdir({str(work)!r})\n"
+        f"def test_turns(): assert os.environ['REDSTART_TURNS'] == '{testing.SWAP_TURNS}'\n"
+    )
+    assert testing.Tester(layout, None, None, []).swap().counts() == "2 passed, 0 failed, 0 skipped"
+    assert not work.exists()
+    assert testing.Tester(layout, None, None, ["7"]).swap().counts() == "1 passed, 1 failed, 0 skipped"
+    assert work.exists()
+    for turns in ("1", "x", "1001"):
+        with pytest.raises(RedstartError, match="2 to 1000"):
+            testing.Tester(layout, None, None, [turns]).swap()
 
 
 def test_packages_that_are_given_are_tested(layout: Layout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
