@@ -27,7 +27,7 @@ from typing import Any
 
 from bench.errors import BenchError
 from redstart_cli.console import RedstartError, say
-from redstart_cli.mysqld import Binary
+from redstart_cli.mysqld import Binary, ServerError
 from torture import pages, redolog
 from torture.held import Held, held
 from torture.life import Clients, Counts, Rig, case_of, innochecksum, opening
@@ -196,13 +196,21 @@ class RedoLife:
                 raise BenchError(problem)
             histories, numbers = opening()
             clients = Clients(rig, server, histories, numbers, self._home / "journal", r, page_kib=page_kib)
-            for copy in copies[:-1]:
+            try:
+                for copy in copies[:-1]:
+                    clients.work(r.uniform(0.2, MAX_LOAD_SEC))
+                    with server.frozen():
+                        _copy(place.data, copy)
                 clients.work(r.uniform(0.2, MAX_LOAD_SEC))
-                with server.frozen():
-                    _copy(place.data, copy)
-            clients.work(r.uniform(0.2, MAX_LOAD_SEC))
+            except ServerError as problem:
+                self._verdict.wrong.append(str(problem))
             server.kill()
             self._verdict.wrong += clients.stop()
+        if not self._verdict.is_clean:
+            case = case_of(place, server.binary, NEVER, kind="kill", seed=self._seed, trace=["load of a crash"])
+            files = {"crashed": place.data, "error.log": place.log}
+            rig.keep(f"redo-load-{self._seed}", self._verdict, histories, case, files)
+            return []
         place.data.rename(copies[-1])
         return [Image(copy, options, redolog.checkpoint(copy)) for copy in copies]
 

@@ -100,11 +100,11 @@ class RedoLog:
                 if lsn + BLOCK_BYTES <= self.checkpoint:
                     continue
                 own, length = struct.unpack_from(">IH", file.content, at)
-                if length & _ENCRYPTED:
-                    raise ValueError("the redo is encrypted")
                 # What follows the end of the redo may be of an older use of the file.
                 if length == 0 or own & ~_FLUSH_BIT != 1 + number % _NUMBERS:
                     return
+                if length & _ENCRYPTED:
+                    raise ValueError("the redo is encrypted")
                 number += 1
                 if has_first or lsn > self.checkpoint:
                     yield file, at, lsn
