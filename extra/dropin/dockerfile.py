@@ -151,6 +151,8 @@ class Runner:
         elif name == "CMD":
             stage.command = json.loads(rest)
         elif name == "LABEL":
+            # No argument is given a value here.
+            rest = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", rest)
             stage.labels |= dict(re.findall(r'([\w.]+)="([^"]*)"', rest))
         elif name == "ARG" and "=" in rest:
             raise DockerfileError(f"ARG {rest}: only arguments without a default are known here")

@@ -25,7 +25,7 @@ from redstart_cli.process import tied
 REPO = Path(__file__).resolve().parents[2]
 DOCKERFILE = (REPO / "Docker/Dockerfile").read_text(encoding="utf-8")
 PACKAGES, MIRROR, WORK = Path(given("REDSTART_PACKAGES")), given("REDSTART_MIRROR"), Path(given("REDSTART_WORK"))
-IMAGE, REVISION, TIME = "redstart-test", "0123456789abcdef0123456789abcdef01234567", "1767225600"
+IMAGE, REVISION, RELEASE, TIME = "redstart-test", "0123456789abcdef0123456789abcdef01234567", "9.7.4-redstart9", "1767225600"
 # chroot: a container shares the processes and the network of the machine.
 ENVIRONMENT = os.environ | {"BUILDAH_ISOLATION": "chroot", "TMPDIR": str(WORK / "tmp")}
 START_LIMIT_SEC = 300
@@ -69,7 +69,8 @@ def image() -> Iterator[str]:
         _, _, stages = re.split(r"^(?=FROM )", DOCKERFILE, maxsplit=2, flags=re.MULTILINE)
         (context / "Dockerfile").write_text(f"FROM scratch AS build\nCOPY packages /packages\n{stages}")
         options = ["--pull-never", "--layers=false", "--format", "docker", "--timestamp", TIME]
-        arguments = ["--build-arg", f"REVISION={REVISION}", "--build-arg", f"SOURCE_DATE_EPOCH={TIME}"]
+        values = {"REVISION": REVISION, "RELEASE": RELEASE, "SOURCE_DATE_EPOCH": TIME}
+        arguments = [word for name, value in values.items() for word in ("--build-arg", f"{name}={value}")]
         buildah("bud", *options, *arguments, "--file", context / "Dockerfile", "--tag", IMAGE, context)
         yield IMAGE
     finally:
@@ -139,9 +140,10 @@ def runner(container: str) -> Iterator[subprocess.Popen[bytes]]:
         ("{{.Docker.Config.Volumes}} {{.Docker.Config.StopSignal}}", "map[/var/lib/mysql:{}] SIGTERM"),
         ("{{.Docker.Config.Healthcheck.Test}} {{.Docker.Config.Healthcheck.StartPeriod}}", "[CMD healthcheck.sh] 24h0m0s"),
         ('{{index .Docker.Config.Labels "org.opencontainers.image.revision"}}', REVISION),
+        ('{{index .Docker.Config.Labels "org.opencontainers.image.version"}}', RELEASE),
         ("{{.Docker.Created.Unix}}", TIME),
     ],
-    ids=["program", "volume-and-signal", "health", "revision", "time"],
+    ids=["program", "volume-and-signal", "health", "revision", "version", "time"],
 )
 def test_what_the_image_says_of_itself(image: str, template: str, wanted: str) -> None:
     assert buildah("inspect", "--type", "image", "--format", template, image) == wanted

@@ -57,6 +57,7 @@ def test_labels(tmp_path: Path) -> None:
     prefix = "org.opencontainers.image."
     assert image.labels[f"{prefix}base.name"] == image.base
     assert image.labels[f"{prefix}revision"] == "$REVISION"
+    assert image.labels[f"{prefix}version"] == "9.7.4"
     assert set(image.labels) == {prefix + name for name in ("title", "description", "version", "revision", "base.name", "licenses")}
 
 
