@@ -65,17 +65,17 @@ log-error = /var/log/mysql/error.log
 UNIT = f"""\
 [Unit]
 After=network-online.target
-[Install]
-WantedBy=multi-user.target
 [Service]
-User=mysql
-Group=mysql
 Type=notify
 ExecStartPre=+/{SHARE}/mysql-systemd-start pre
 ExecStart=/usr/sbin/mysqld --lc-messages-dir=/{SHARE} --character-sets-dir=/{SHARE}/charsets
-TimeoutSec=0
+Group=mysql
+User=mysql
 LimitNOFILE=10000
 Restart=on-failure
+TimeoutSec=0
+[Install]
+WantedBy=multi-user.target
 """
 
 
