@@ -19,6 +19,7 @@ log/log0apply.cc has the design. */
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <unordered_set>
 #include <vector>
 
 #include "buf0run.h"

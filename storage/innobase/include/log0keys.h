@@ -15,6 +15,7 @@ log/log0keys.cc has the design. */
 #include <cstddef>
 #include <functional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "log0types.h"

@@ -60,6 +60,7 @@ again. */
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>

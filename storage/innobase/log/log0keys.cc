@@ -30,6 +30,8 @@ encrypted, so redo is read twice then. */
 #include <algorithm>
 #include <cstring>
 
+#include "dict0dict.h"
+#include "fil0fil.h"
 #include "fsp0fsp.h"
 #include "log0encryption.h"
 #include "log0files_io.h"
@@ -39,6 +41,8 @@ encrypted, so redo is read twice then. */
 #include "mach0data.h"
 #include "mtr0types.h"
 #include "os0enc.h"
+#include "ut0byte.h"
+#include "ut0log.h"
 #include "ut0new.h"
 
 namespace redo_recovery {

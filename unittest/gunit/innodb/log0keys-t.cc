@@ -9,6 +9,7 @@ in redo, however it is cut into pieces, and nothing else is. */
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <utility>
