@@ -57,13 +57,13 @@ _RESULT = re.compile(
 )
 _CASE = re.compile(
     r"<testcase name=\"(?P<name>[^\"]*)\".*?status=\"(?P<status>\w+)\".*?suitename=\"(?P<suite>[^\"]*)\""
-    r"(?:[^>]*>\s*<(?:skipped|disabled|failure) message=\"(?P<reason>[^\"]*)\"(?:>\s*<!\[CDATA\[\n(?P<log>(?:[^\n]+\n)*))?)?"
+    r"(?:[^>]*>\s*<(?:skipped|disabled|failure) message=\"(?P<reason>[^\"]*)\"(?P<log>>\s*<!\[CDATA\[\n)?)?"
 )
 _HEADER = re.compile(r"<testsuites tests=\"(\d+)\"")
 _TEST_NAME = re.compile(r"\w+\.\w[\w-]*")
 FAILURE_LINES = 40
-# Of the line that says why a test failed.
-REASON_CHARACTERS = 400
+# Of the line that says why a test failed, and how far it is looked for.
+REASON_CHARACTERS, LOG_CHARACTERS = 400, 4000
 
 
 # What to run
@@ -172,16 +172,19 @@ def parse_report(text: str) -> list[Case]:
 
     Read by a pattern: the failure logs inside make many of these files invalid XML.
     """
-    return [
-        Case(match["suite"], match["name"], match["status"], _why(match["log"]) or html.unescape(match["reason"] or ""))
-        for match in _CASE.finditer(text)
-    ]
+    cases = []
+    for match in _CASE.finditer(text):
+        why = _why(text, match.end()) if match["log"] else ""
+        cases.append(Case(match["suite"], match["name"], match["status"], why or html.unescape(match["reason"] or "")))
+    return cases
 
 
-def _why(log: str | None) -> str:
+def _why(text: str, begin: int) -> str:
     """What a failed test said up to the word of mysqltest, as one line: what its script died of, or how its result differs."""
     lines: list[str] = []
-    for line in (log or "").splitlines():
+    for line in text[begin : begin + LOG_CHARACTERS].splitlines():
+        if line.strip() == "]]>":
+            break
         if line.strip() and "CURRENT_TEST:" not in line:
             lines.append(line.strip())
         if "mysqltest: " in line:

@@ -153,6 +153,14 @@ def test_mtr_gives_the_data_of_a_good_run_back(layout: Layout, runner: Path) -> 
     assert (layout.build / "mtr").is_dir() and not (layout.build / "mtr/mtr").exists()
 
 
+def test_what_follows_a_failed_test_is_counted(layout: Layout, runner: Path) -> None:
+    # MTR indents empty lines of a log, too.
+    for log in (REPORT, REPORT.replace("\n\n", "\n          \n"), REPORT.replace("\n\n", "\n")):
+        level = outcome(layout, runner, log, 1, [], ["--suite=innodb"])
+        assert (level.passed, level.failed, len(level.skips), level.problem) == (2, 1, 2, "")
+        assert level.failures == ["innodb.b: No pages were left at x line 3. | mysqltest: log with ]]> inside"]
+
+
 def test_a_retried_test_has_failed(layout: Layout, runner: Path) -> None:
     retried = GOOD.replace('name="e" status="pass" time="3" suitename="innodb" />',
                            'name="e" status="unstable" time="3" suitename="innodb" >\n</testcase>')  # fmt: skip
