@@ -175,22 +175,6 @@ def database() -> Iterator[EntryPoint]:
         yield found
 
 
-@pytest.fixture
-def running(database: EntryPoint) -> EntryPoint:
-    """The same, running."""
-    if not database.is_running:
-        database.start()
-    return database
-
-
-@pytest.fixture
-def ended(database: EntryPoint) -> EntryPoint:
-    """The same, ended cleanly."""
-    if database.is_running:
-        database.stop()
-    return database
-
-
 def test_every_kind_of_script_runs(running: EntryPoint) -> None:
     # The first start has said it.
     assert f"ignoring {running.init}/8.txt" in running.output()

@@ -117,22 +117,6 @@ def database() -> Iterator[EntryPoint]:
         yield found
 
 
-@pytest.fixture
-def running(database: EntryPoint) -> EntryPoint:
-    """The same, running."""
-    if not database.is_running:
-        database.start()
-    return database
-
-
-@pytest.fixture
-def ended(database: EntryPoint) -> EntryPoint:
-    """The same, ended cleanly."""
-    if database.is_running:
-        database.stop()
-    return database
-
-
 def test_root_reads_the_password(running: EntryPoint) -> None:
     assert running.sql("root", "x", "SELECT CURRENT_USER()") == "root@localhost"
 
