@@ -462,9 +462,13 @@ void note_copy(const byte *page) {
 std::unordered_set<space_id_t> undo_without_key() {
   std::unordered_set<space_id_t> found;
 
+  if (!is_on() || is_restored()) {
+    return found;
+  }
+
   for (const auto &[space_id, copies] : s_copies) {
     if (copies.is_encrypted && copies.lsn > recv_sys->checkpoint_lsn &&
-        fsp_is_undo_tablespace(space_id) && is_on() && !is_restored()) {
+        fsp_is_undo_tablespace(space_id)) {
       const auto space = Head{fil_scanned_path(space_id)}.space;
 
       if (space && space->first == space_id &&
