@@ -19,7 +19,6 @@ log/log0apply.cc has the design. */
 #include <cstdint>
 #include <deque>
 #include <mutex>
-#include <unordered_set>
 #include <vector>
 
 #include "buf0run.h"
@@ -94,10 +93,13 @@ class Run_limits {
 @param[in]  page  copy */
 void note_copy(const byte *page);
 
-/** @return undo tablespaces that the doublewrite buffer has encrypted pages of,
-newer than the checkpoint, and whose files have no key; none if
-innodb_redo_recovery is STOCK */
-[[nodiscard]] std::unordered_set<space_id_t> undo_without_key();
+/** @return true if a tablespace is one for undo, and its file has no key
+@param[in]  space_id  tablespace */
+[[nodiscard]] bool is_undo_without_key(space_id_t space_id);
+
+/** @return true if the doublewrite buffer has encrypted pages of such a
+tablespace, newer than the checkpoint; false if innodb_redo_recovery is STOCK */
+[[nodiscard]] bool is_key_missing();
 
 /** Lives while a batch of redo is applied. With innodb_redo_recovery=STOCK it
 only counts. */

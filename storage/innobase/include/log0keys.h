@@ -14,7 +14,6 @@ log/log0keys.cc has the design. */
 
 #include <cstddef>
 #include <functional>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -59,12 +58,11 @@ class Key_finder {
   std::vector<byte> m_bytes;
 };
 
-/** Give recovery the keys of tablespaces that redo has.
-@param[in,out]  log     redo log
-@param[in]      lsn     where redo begins, in a block
-@param[in]      spaces  the tablespaces */
-void find_keys(log_t &log, lsn_t lsn,
-               const std::unordered_set<space_id_t> &spaces);
+/** Give recovery the keys that redo has of undo tablespaces whose files have
+none.
+@param[in,out]  log  redo log
+@param[in]      lsn  where redo begins, in a block */
+void find_keys(log_t &log, lsn_t lsn);
 
 }  // namespace redo_recovery
 

@@ -459,25 +459,23 @@ void note_copy(const byte *page) {
   copies.is_encrypted |= Encryption::is_encrypted_page(page);
 }
 
-std::unordered_set<space_id_t> undo_without_key() {
-  std::unordered_set<space_id_t> found;
-
-  if (!is_on() || is_restored()) {
-    return found;
+bool is_undo_without_key(space_id_t space_id) {
+  if (!fsp_is_undo_tablespace(space_id)) {
+    return false;
   }
+  const auto space = Head{fil_scanned_path(space_id)}.space;
 
-  for (const auto &[space_id, copies] : s_copies) {
-    if (copies.is_encrypted && copies.lsn > recv_sys->checkpoint_lsn &&
-        fsp_is_undo_tablespace(space_id)) {
-      const auto space = Head{fil_scanned_path(space_id)}.space;
+  return space && space->first == space_id &&
+         !FSP_FLAGS_GET_ENCRYPTION(space->second);
+}
 
-      if (space && space->first == space_id &&
-          !FSP_FLAGS_GET_ENCRYPTION(space->second)) {
-        found.insert(space_id);
-      }
-    }
-  }
-  return found;
+bool is_key_missing() {
+  return is_on() && !is_restored() &&
+         std::any_of(s_copies.begin(), s_copies.end(), [](const auto &copies) {
+           return copies.second.is_encrypted &&
+                  copies.second.lsn > recv_sys->checkpoint_lsn &&
+                  is_undo_without_key(copies.first);
+         });
 }
 
 Batch::Batch() {

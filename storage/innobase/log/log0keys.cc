@@ -16,10 +16,16 @@ buffer, and the server ends at each start.
 
 How. If the doublewrite buffer has encrypted pages of an undo tablespace, and
 the first page in the file has no key, redo is read to its end once more, before
-it is parsed, for the record with the key. That is found by its looks: the magic
-number of encryption info, behind the header of a record that writes so many
-bytes to that place of a first page. The info itself has a checksum, which is
-looked at when its key is decrypted. A tablespace never gets another key.
+it is parsed, for the records with the keys of all such tablespaces: pages of
+the others may be encrypted in their files, and not be in the doublewrite buffer
+any more. A record is found by its looks: the magic number of encryption info,
+behind the header of a record that writes so many bytes to that place of a first
+page. The info itself has a checksum, which is looked at when its key is
+decrypted. A tablespace never gets another key.
+
+If the doublewrite buffer has no such page of any of them, nothing is looked
+for, and a recovery of several batches fails as MySQL's does: to look at all
+pages of the files, or to read redo twice in each such recovery, takes too long.
 
 The key is then given to recovery as if it had been parsed: it reaches the
 tablespace when that is opened. All this needs a crash soon after undo was
@@ -29,10 +35,13 @@ encrypted, so redo is read twice then. */
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <vector>
 
 #include "dict0dict.h"
 #include "fil0fil.h"
 #include "fsp0fsp.h"
+#include "log0apply.h"
 #include "log0encryption.h"
 #include "log0files_io.h"
 #include "log0log.h"
@@ -223,27 +232,26 @@ bool Key_finder::is_record(const byte *info, space_id_t &space_id) const {
   return false;
 }
 
-void find_keys(log_t &log, lsn_t lsn,
-               const std::unordered_set<space_id_t> &spaces) {
-  if (spaces.empty()) {
-    return;
-  }
-
-  std::unordered_set<space_id_t> found;
+void find_keys(log_t &log, lsn_t lsn) {
+  /* Of an ID that was used again the last one is that of the file. */
+  std::map<space_id_t, std::vector<byte>> infos;
   Key_finder finder{fsp_header_get_encryption_offset(univ_page_size),
                     [&](space_id_t space_id, const byte *info) {
-                      if (spaces.count(space_id) != 0 &&
-                          found.count(space_id) == 0 && give(space_id, info)) {
-                        found.insert(space_id);
-                      }
+                      infos[space_id].assign(info,
+                                             info + Encryption::INFO_SIZE);
                     }};
 
   read_all(log, lsn, finder);
 
+  const auto n_given =
+      std::count_if(infos.begin(), infos.end(), [](const auto &info) {
+        return is_undo_without_key(info.first) &&
+               give(info.first, info.second.data());
+      });
+
   ib::info(ER_IB_MSG_383)
-      << "Redo recovery: the doublewrite buffer has encrypted pages of "
-      << spaces.size() << " undo tablespaces whose files have no key; redo has "
-      << found.size() << " of these keys.";
+      << "Redo recovery: there are encrypted pages of undo tablespaces whose "
+      << "files have no key; redo has " << n_given << " keys of such.";
 }
 
 }  // namespace redo_recovery

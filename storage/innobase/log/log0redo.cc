@@ -289,8 +289,8 @@ void Reading::ahead_beside(size_t n_bytes) {
 }
 
 void Reading::ahead_of(lsn_t lsn) {
-  if (m_asked_lsn == 0) {
-    find_keys(*log_sys, lsn, undo_without_key());
+  if (m_asked_lsn == 0 && is_key_missing()) {
+    find_keys(*log_sys, lsn);
   }
   m_asked_lsn = std::max(m_asked_lsn, lsn);
 

@@ -38,7 +38,6 @@
 #   check_second_crash();         # the same
 #   check_damaged();              # with \&damage_page, after compare_pages()
 #   check_log($pattern);          # what the last recovery must have said
-#   check_no_key();               # after make_crash_with_encrypted_undo()
 #   check_read_only();
 #   make_crash_with_counter();    # instead of make_crash()
 #   check_counter(@server_options);
@@ -350,7 +349,7 @@ sub print_rows {
 sub check_rows {
   my (@server_options) = @_;
   restore();
-  start(@server_options) or die 'Cannot start';
+  start(@server_options) or die 'Cannot start: ' . read_file($log);
   print_rows();
 }
 
@@ -795,46 +794,68 @@ sub make_crash_with_pages_written_twice {
 }
 
 # Leave undo tablespaces that were encrypted while they were used: pages are written
-# encrypted, and the first one, which has the key, not. A small pool writes pages; no
-# checkpoint has passed the key.
+# encrypted, and the first one, which has the key, not. A small pool writes pages, the
+# first ones as well, so that it is tried until two tablespaces are like that. Of one of
+# them the doublewrite buffer keeps no encrypted page, as if others had been written since.
+# MySQL's way must fail, as it does if there is redo enough before the key.
 sub make_crash_with_encrypted_undo {
   my (@server_options) = @_;
+  my $small = '--innodb-buffer-pool-size=5M';
+  # 15 is the type of an encrypted page.
+  my $is_encrypted = sub { return unpack('n', substr($_[0], 24, 2)) == 15; };
+  my $lacking = sub {
+    return grep {
+      my $name = $_;
+      page_of($name, 0) !~ /lC[ABC]/
+        && grep { $is_encrypted->(page_of($name, $_)) } 1 .. -1 + (-s $name) / 16384
+    } glob('data/undo_*'), glob('data/*.ibu');
+  };
   @names = ('compact');
   start('--innodb-buffer-pool-size=256M') or die 'Cannot start';
   make_table('compact', $tables{compact}, $n_rows);
-  sql('CREATE TABLE late (a INT PRIMARY KEY, b CHAR(9));
+  sql(join('', map { "CREATE UNDO TABLESPACE u$_ ADD DATAFILE 'u$_.ibu';" } 1 .. 4)
+    . 'CREATE TABLE late (a INT PRIMARY KEY, b CHAR(9));
        CREATE TABLE late_too (a INT PRIMARY KEY);
        SET GLOBAL innodb_fast_shutdown = 0');
   stop();
+  move('data', 'data.base');
 
-  my %first_pages = map { $_ => page_of($_, 0) } 'data/undo_001', 'data/undo_002';
-  die 'A first page has a key' if grep { /lC[ABC]/ } values(%first_pages);
-  start('--innodb-buffer-pool-size=5M', @server_options) or die 'Cannot start';
-  sql('INSERT INTO late VALUES (1, 1)');
-  my $update = sub { sql("UPDATE compact SET b = CONCAT(LEFT(b, 100), $_[0]), d = d + 1"); };
-  $update->($_) foreach 1 .. 4;
-  my ($lsn) = sql('SHOW ENGINE INNODB STATUS') =~ /Log sequence number\s+(\d+)/;
-  sql('SET GLOBAL innodb_undo_log_encrypt = ON');
-  $update->($_) foreach 1 .. 4;
-  $sums_before = sql(sums());
-  crash();
-  die 'A checkpoint has passed the keys' if file_checkpoint('data') >= $lsn;
-  my @copies = grep { $_->{ibd} =~ /undo_/ } copies();
-  # 15 is the type of an encrypted page.
-  die 'No copy of an encrypted page'
-    unless grep { unpack('n', substr($_->{page}, 24, 2)) == 15 } @copies;
-  overwrite($_, 0, $first_pages{$_}) foreach keys(%first_pages);
-  foreach my $copy (grep { $_->{page_no} == 0 } @copies) {
-    overwrite($copy->{file}, $copy->{offset}, "\0" x 16384);
+  for (my $n_tries = 1;; ++$n_tries) {
+    die 'No such crash' if $n_tries > 20;
+    rmtree('data.crashed');
+    system('cp', '-a', '--sparse=always', 'data.base', 'data.crashed') == 0 or die 'Cannot copy';
+    restore();
+    start($small, @server_options) or die 'Cannot start';
+    sql("UPDATE compact SET b = CONCAT(LEFT(b, 100), $_), d = d + 1") foreach 1 .. 8;
+    sql('SET GLOBAL innodb_undo_log_encrypt = ON');
+    for (my $n = 0; $n < 100 && $lacking->() < 2; ++$n) {
+      sql("UPDATE compact SET d = d - 1, c = LOWER(c) WHERE a % 20 = $n % 20");
+    }
+    $sums_before = sql(sums());
+    crash();
+    my @lacking = $lacking->();
+    my @copies = grep { my $copy = $_; $is_encrypted->($copy->{page}) && grep { $copy->{ibd} eq $_ } @lacking } copies();
+    next if @lacking < 2 || !@copies;
+    foreach my $copy (grep { $_->{ibd} ne $copies[0]{ibd} } @copies) {
+      overwrite($copy->{file}, $copy->{offset}, "\0" x 16384);
+    }
+    rmtree('data.crashed');
+    move('data', 'data.crashed');
+    restore();
+    if (start('--innodb-redo-recovery=STOCK', $small)) {
+      crash();
+    } elsif (read_file($log) =~ /Encryption key missing: space_id=\d+|Page decryption failed/) {
+      last;
+    }
   }
-  move('data', 'data.crashed');
+  rmtree('data.base');
 }
 
 # The copies of pages of tables, and of undo tablespaces, that doublewrite files have.
 sub copies {
   my (%file_of, @copies);
 
-  foreach my $name (glob('data/test/*.ibd'), glob('data/undo_*')) {
+  foreach my $name (glob('data/test/*.ibd'), glob('data/undo_*'), glob('data/*.ibu')) {
     open(my $file, '<:raw', $name) or die "Cannot read $name: $!";
     read($file, my $page, 42);
     $file_of{ unpack('N', substr($page, 38, 4)) } = $name;
@@ -954,19 +975,6 @@ sub check_damaged {
     print("The server ends.\n");
     check_rows("--innodb-redo-recovery=$redo", '--innodb-force-recovery=1');
   }
-}
-
-# MySQL's way wants to repair pages of an undo tablespace whose key it has not read yet.
-sub check_no_key {
-  my (@server_options) = @_;
-  restore();
-  if (start('--innodb-redo-recovery=STOCK', @server_options)) {
-    print("The server starts.\n");
-    crash();
-    return;
-  }
-  check_log('Encryption key missing: space_id=\d+, space_name=innodb_undo_');
-  print("No key.\n");
 }
 
 # Make redo say that a backup program has left it.
