@@ -1190,16 +1190,23 @@ bool search_missing() {
 
 namespace {
 
-/** @return the ID of a tablespace of the dictionary, the number of an undo
-tablespace
+/** @return the ID of a tablespace of the dictionary, or SPACE_UNKNOWN
 @param[in]  space  tablespace, or nullptr */
-space_id_t id_of(const dd::Tablespace *space) {
+space_id_t space_id_of(const dd::Tablespace *space) {
   space_id_t space_id;
 
-  if (space == nullptr || space->se_private_data().get(
-                              dd_space_key_strings[DD_SPACE_ID], &space_id)) {
-    return SPACE_UNKNOWN;
-  }
+  return space == nullptr || space->se_private_data().get(
+                                 dd_space_key_strings[DD_SPACE_ID], &space_id)
+             ? SPACE_UNKNOWN
+             : space_id;
+}
+
+/** @return the ID of a tablespace of the dictionary, the number of an undo
+tablespace, whose ID changes; not to be looked up
+@param[in]  space  tablespace, or nullptr */
+space_id_t id_of(const dd::Tablespace *space) {
+  const auto space_id = space_id_of(space);
+
   return fsp_is_undo_tablespace(space_id) ? undo::id2num(space_id) : space_id;
 }
 
@@ -1549,7 +1556,7 @@ bool look_up(dd::cache::Dictionary_client *client, const std::string &name,
 dictionary: recovery names it after its file
 @param[in]  space  tablespace in the dictionary */
 bool has_other_name(const dd::Tablespace *space) {
-  const auto id = id_of(space);
+  const auto id = space_id_of(space);
 
   if (!fsp_is_ibd_tablespace(id)) {
     return false;
@@ -1889,7 +1896,15 @@ bool is_late(space_id_t space_id) {
   return s_waiting.count(space_id) != 0;
 }
 
-bool is_dictionary_read() { return s_is_unchanged && s_is_settled; }
+bool is_dictionary_read() {
+  if (s_is_unchanged && !s_is_settled && trx_sys->found_prepared_trx) {
+    ib::info(ER_IB_MSG_383)
+        << "Tablespace map: the dictionary is read in full: a crash has left a"
+           " prepared transaction, and DDL that was under way or a tablespace"
+           " with another name";
+  }
+  return s_is_unchanged && s_is_settled;
+}
 
 bool is_left_out(space_id_t space_id, const char *space_name,
                  const char *path) {
