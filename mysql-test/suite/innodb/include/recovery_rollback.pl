@@ -130,16 +130,18 @@ sub start_and_stop_scan {
   die 'It has read' unless scan_status('running') eq 'ON';
 }
 
-# A client that may have to wait. Returns its process.
+# A client that may have to wait. Returns its process. With options for the
+# client, if any.
 sub client_waits {
-  my ($sql) = @_;
+  my ($sql, $options) = @_;
+  $options = '' unless defined $options;
   my $name = "$ENV{MYSQL_TMP_DIR}/recovery_undo_scan." . $n_clients++;
   write_file("$name.sql", $sql);
   my $pid = fork();
   die "Cannot fork: $!" unless defined $pid;
   if ($pid == 0) {
     exec("exec $ENV{MYSQL} --user=root --protocol=socket"
-        . " --socket=$ENV{MYSQL_TMP_DIR}/check.sock --database=test"
+        . " --socket=$ENV{MYSQL_TMP_DIR}/check.sock --database=test $options"
         . " < $name.sql > $name.out 2>&1") or POSIX::_exit(127);
   }
   return { pid => $pid, name => $name };
