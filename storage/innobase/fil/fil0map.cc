@@ -1201,8 +1201,7 @@ space_id_t space_id_of(const dd::Tablespace *space) {
              : space_id;
 }
 
-/** @return the ID of a tablespace of the dictionary, the number of an undo
-tablespace, whose ID changes; not to be looked up
+/** @return the same, but the number of an undo tablespace, whose ID changes
 @param[in]  space  tablespace, or nullptr */
 space_id_t id_of(const dd::Tablespace *space) {
   const auto space_id = space_id_of(space);
@@ -1900,8 +1899,7 @@ bool is_dictionary_read() {
   if (s_is_unchanged && !s_is_settled && trx_sys->found_prepared_trx) {
     ib::info(ER_IB_MSG_383)
         << "Tablespace map: the dictionary is read in full: a crash has left a"
-           " prepared transaction, and DDL that was under way or a tablespace"
-           " with another name";
+           " prepared transaction, and DDL or another name of a tablespace";
   }
   return s_is_unchanged && s_is_settled;
 }
