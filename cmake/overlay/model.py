@@ -96,15 +96,10 @@ class Edit:
     op: str
     inputs: dict[str, Any]
     count: int
-    versions: list[str]
     path: str
     place: str
     order: tuple[int, int]
     elsewhere: list[dict[str, Any]] = field(default_factory=list)
-
-    def is_for(self, version: str) -> bool:
-        """Whether all of the edit's version constraints hold."""
-        return all(_holds(constraint, version) for constraint in self.versions)
 
     def at(self, version: str) -> Edit:
         """The edit with the target it has in a version: the first of `elsewhere` that is for it."""
@@ -202,7 +197,6 @@ def parse_edits(document: yamlfile.Document, path: str, features: list[Feature])
                 op=item["op"],
                 inputs={key: item[key] for key in OPERATIONS[item["op"]].properties if key in item},
                 count=item.get("count", 1),
-                versions=item.get("versions", []),
                 path=path,
                 place=f"{document.name}:{document.lines[(index,)]}",
                 order=(orders[item["feature"]], index),

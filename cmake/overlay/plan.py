@@ -65,7 +65,7 @@ def survey(
 ) -> Plan:
     """Look up every edit for the version; what does not fit is in the plan."""
     chosen = overlay.chosen(features)
-    edits = [e.at(version) for e in overlay.edits if e.feature in chosen and e.is_for(version)]
+    edits = [e.at(version) for e in overlay.edits if e.feature in chosen]
     plan = Plan()
     by_path = sorted(edits, key=lambda edit: edit.path)
     for path, group in groupby(by_path, key=lambda edit: edit.path):

@@ -19,7 +19,7 @@ _VERSIONS = {
     "type": "array",
     "minItems": 1,
     "items": {"type": "string", "pattern": CONSTRAINT},
-    "description": "Upstream versions it is for; all must hold.",
+    "description": "The upstream versions; all must hold.",
 }
 _COMMON: dict[str, Any] = {
     "id": {
@@ -35,7 +35,6 @@ _COMMON: dict[str, Any] = {
     },
     "op": {"enum": sorted(OPERATIONS), "description": "The operation."},
     "count": {"type": "integer", "minimum": 1, "description": "How many places there are; 1 unless said."},
-    "versions": _VERSIONS,
 }
 
 

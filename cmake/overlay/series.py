@@ -108,17 +108,15 @@ def make_series(overlay: Overlay, upstream: Path, version: str) -> Series:
     """
     plan = make_plan(overlay, upstream, version)
     base = {path: _state(upstream / path) for path in sorted(plan.edited)}
-    edits = [edit.at(version) for edit in overlay.edits if edit.is_for(version)]
+    edits = [edit.at(version) for edit in overlay.edits]
     done: set[str] = set()
     steps = []
     for feature in overlay.features:
         for commit in split(overlay, feature):
-            commit.edits &= {edit.id for edit in edits}
             done |= commit.edits
             changed = dict(_edited(edits, commit, done, base))
             changed |= {path: _state(overlay.repo / path) for path in commit.files}
-            if changed:  # all its edits may be for other versions
-                steps.append(Step(commit, changed))
+            steps.append(Step(commit, changed))
     series = Series(version, base, steps)
     last = {path: state.data for path, state in series.after(len(steps)).items()}
     if last != plan.contents:

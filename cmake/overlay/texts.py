@@ -34,7 +34,7 @@ SCHEMA = {
 def faults(repo: Path, upstream: Path, version: str) -> list[str]:
     """What is wrong with the C++ that edits insert, one line each."""
     limits = yamlfile.load(repo / BUDGET, BUDGET).value["edit"]
-    edits = [edit.at(version) for edit in model.load(repo).edits if edit.is_for(version)]
+    edits = [edit.at(version) for edit in model.load(repo).edits]
     edits = [edit for edit in edits if is_cpp(edit.path)]
     found = [f"{edit.place}: {edit.id}: {fault}" for edit in edits for fault in _faults(edit, upstream)]
     lengths = {edit.id: len(_lines(edit)) for edit in edits}

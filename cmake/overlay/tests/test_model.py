@@ -45,7 +45,7 @@ def test_loads(repo: Path) -> None:
         (GOOD + "  count: 0\n", r":8: `count`: 0 is less than"),
         (GOOD + "  count: true\n", r":8: `count`: True is not of type"),
         (GOOD + "  header: a.h\n", r":8: unknown key `header`"),
-        (GOOD + "  versions: ['9.7']\n", r":8: `versions.0`: '9.7' does not match"),
+        (GOOD + "  elsewhere: [{versions: ['9.7'], callee: x}]\n", r":8: `elsewhere.0.versions.0`: '9.7' does not match"),
         (GOOD.replace("before_call", "before_cal"), r":4: `op`: 'before_cal' is not one of"),
         (GOOD.replace("  callee: work\n", ""), r":1: 'callee' is a required property"),
         (GOOD.replace("Needed by a test of ours.", "Needed."), r":3: `why`: .* is too short"),
@@ -143,15 +143,12 @@ def test_unknown_feature(repo: Path) -> None:
         (["<9.7.10"], "9.7.9", True),
         (["!=9.7.4"], "9.7.4", False),
         (["==9.7.4"], "9.7.4", True),
-        ([], "1.0", True),
     ],
 )
 def test_versions(repo: Path, constraints: list[str], version: str, holds: bool) -> None:
     item = edit_item("a-note", "one", op="at_function_start", function="f", text="note();")
-    write_yaml(
-        repo / "sql/a.cc.edit.yaml", [item | ({"versions": constraints} if constraints else {})]
-    )
-    assert load(repo).edits[0].is_for(version) is holds
+    write_yaml(repo / "sql/a.cc.edit.yaml", [item | {"elsewhere": [{"versions": constraints, "function": "g"}]}])
+    assert load(repo).edits[0].at(version).inputs["function"] == ("g" if holds else "f")
 
 
 @pytest.mark.parametrize(

@@ -196,12 +196,6 @@ def test_all_errors_are_named(repo: Path, upstream: Path, dest: Path) -> None:
     assert not dest.exists()
 
 
-def test_edit_for_another_version_is_left_out(repo: Path, upstream: Path, dest: Path) -> None:
-    item = edit_item("gone", "one", op="before_call", function="f", callee="x", text="y();")
-    write_yaml(repo / "sql/gone.cc.edit.yaml", [item | {"versions": [">=9.8"]}])
-    assert len(run(repo, upstream, dest).landings) == 2
-
-
 _CRASH = """
 import os, signal, sys
 from pathlib import Path

@@ -44,7 +44,7 @@ def _apply_in_turn(path: str, data: bytes, groups: list[list[Edit]]) -> bytes:
 
 def test_at_once_is_feature_by_feature(real_upstream: Real) -> None:
     version, upstream = real_upstream
-    edits = [edit for edit in load(REPOSITORY).edits if edit.is_for(version)]
+    edits = [edit.at(version) for edit in load(REPOSITORY).edits]
     for path, group in groupby(sorted(edits, key=lambda e: e.path), key=lambda e: e.path):
         here = list(group)
         data = (upstream / path).read_bytes()
