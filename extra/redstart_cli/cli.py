@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +24,7 @@ from redstart_cli.console import RedstartError, error, say
 from redstart_cli.layout import PACKAGE, PRESETS, this_layout
 from redstart_cli.locks import exclusive
 
+_HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 # For commands whose arguments belong to another program.
 _PASS_ON: dict[str, Any] = {
     "ignore_unknown_options": True,
@@ -55,7 +57,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=_HELP)
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version,
               help="MySQL's release and the commit of this clone.")  # fmt: skip
 @click.option("--yes", is_flag=True, expose_value=False, help="Install Debian packages that are missing without asking.")
@@ -328,32 +330,21 @@ def patches(
     contributions.patches(layout, folder or layout.build / "patches", version, checkout, features, allow_dirty)
 
 
-@cli.command(context_settings=_PASS_ON)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def bench(arguments: tuple[str, ...]) -> None:
-    """Measure (see ./redstart bench --help)."""
-    from bench.cli import main as bench_main
+def _add_program(name: str, does: str) -> None:
+    """Make the program of another package a command."""
 
-    bench_main.main(args=list(arguments), prog_name="redstart bench")
+    def command(arguments: tuple[str, ...]) -> None:
+        program: click.Command = import_module(f"{name}.cli").main
+        # The bench says itself what went wrong.
+        program.main(args=list(arguments), prog_name=f"redstart {name}", standalone_mode=name == "bench", **_HELP)
 
-
-@cli.command(context_settings=_PASS_ON)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def torture(arguments: tuple[str, ...]) -> None:
-    """Crash a server under load and look for what it lost (see ./redstart torture --help)."""
-    from torture.cli import main as torture_main
-
-    torture_main.main(args=list(arguments), prog_name="redstart torture", standalone_mode=False)
+    function = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)(command)
+    cli.command(name, context_settings=_PASS_ON, help=f"{does} (see ./redstart {name} --help).")(function)
 
 
-@cli.command(context_settings=_PASS_ON)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def fuzz(arguments: tuple[str, ...]) -> None:
-    """Feed what reads files with any bytes (see ./redstart fuzz --help)."""
-    from fuzz.cli import main as fuzz_main
-
-    fuzz_main.main(args=list(arguments), prog_name="redstart fuzz", standalone_mode=False)
-
+_add_program("bench", "Measure")
+_add_program("torture", "Crash a server under load and look for what it lost")
+_add_program("fuzz", "Feed what reads files with any bytes")
 
 for _command in cli.commands.values():
     # The first paragraph, which click would cut.

@@ -31,6 +31,17 @@ def call(*arguments: str) -> Any:
     return CliRunner().invoke(cli.cli, arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["bench"], ["bench", "startup"], ["torture"], ["fuzz"], ["test"], *(["test", name] for name in (*testing.LEVELS, "nightly"))],
+)
+def test_help_of_all_commands(arguments: list[str]) -> None:
+    short, long = call(*arguments, "-h"), call(*arguments, "--help")
+    assert (short.exit_code, short.output) == (0, long.output)
+    usage = short.output.splitlines()[0]
+    assert usage.startswith("Usage: ") and " ".join(arguments) in usage and "-h, --help" in short.output
+
+
 def test_up(layout: Layout, seen: dict[str, Any]) -> None:
     assert call("up").exit_code == 0
     assert seen["up"] == ("release", "9.7.4", layout.run, None, ())
