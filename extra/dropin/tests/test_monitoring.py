@@ -145,6 +145,7 @@ QUIET = {
     "mysql_global_status_innodb_tablespace_map_files_trusted": "1000x20",
     "mysql_global_status_innodb_startup_usec": "1000000x20",
     "mysql_global_status_uptime": "60+60x20",
+    "mysql_global_status_innodb_recovery_lock_scan_running": "1x3 0x16",
     "mysql_global_status_innodb_ddl_merge_passes": "3x20",
 }
 # What has to be different for each alert.
@@ -155,6 +156,7 @@ LOUD = {
         "mysql_global_status_innodb_startup_usec": "11000000x20",
     },
     "SlowStart": {"mysql_global_status_innodb_startup_usec": "61000000x20"},
+    "DdlWaitsForRecovery": {"mysql_global_status_innodb_recovery_lock_scan_running": "1x20"},
     "IndexBuildMergesInPasses": {"mysql_global_status_innodb_ddl_merge_passes": "3+1x20"},
 }
 
