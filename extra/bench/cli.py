@@ -20,12 +20,10 @@ from rich.console import Console
 
 from bench import latency, picture, report, results
 from bench.context import Context
-from bench.errors import BenchError, Unavailable
 from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, pool, redo, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
-from bench.roots import remove_root
 from bench.subjects import (
     BINLOG_SUBJECTS,
     DDL_SUBJECTS,
@@ -44,6 +42,8 @@ from bench.ui import Ui
 from redstart_cli import build as builds
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout as Clone
+from redstart_cli.roots import remove_root
+from redstart_cli.tools import ToolError, Unavailable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NARROWEST = 120
@@ -71,7 +71,7 @@ def _errors() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise _Interrupted("interrupted; servers are stopped, limits removed") from None
-    except (BenchError, RedstartError) as error:
+    except RedstartError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
@@ -204,16 +204,16 @@ def startup_command(
     """Start with many tables: time, phases, reads; what the first queries take."""
     check_names(subjects, STARTUP_SUBJECTS)
     if ddl and not crash:
-        raise BenchError("--ddl needs --crash")
+        raise ToolError("--ddl needs --crash")
     size = replace(_tables(tables, schemas), is_encrypted=encrypted)
     if used is None:
         return {"startup": partial(startup.run, options=startup.Options(size, crash, ddl, warm, subjects))}
     if encrypted:
-        raise BenchError("--first-use goes without --encrypted")
+        raise ToolError("--first-use goes without --encrypted")
     if crash:
-        raise BenchError("--first-use goes without --crash")
+        raise ToolError("--first-use goes without --crash")
     if "mariadb" in subjects:
-        raise BenchError("--first-use does not know MariaDB's views")
+        raise ToolError("--first-use does not know MariaDB's views")
     _check_used(used, tables)
     return {"startup --first-use": partial(first_use.run, options=first_use.Options(size, used, subjects))}
 
@@ -302,11 +302,11 @@ def redo_command(subjects: tuple[str, ...], seconds: int | None, **own: Any) -> 
     """Start after kill -9 under load: redo to be read and applied."""
     check_names(subjects, REDO_SUBJECTS)
     if own["crash_by"] != "stock" and subjects == ("mariadb",):
-        raise BenchError("--crash-by is for MySQL's servers: MariaDB starts after its own crash")
+        raise ToolError("--crash-by is for MySQL's servers: MariaDB starts after its own crash")
     if seconds is not None and own["redo_mib"] is not None:
-        raise BenchError("--seconds and --redo-mib exclude each other")
+        raise ToolError("--seconds and --redo-mib exclude each other")
     if own["check_rows"] and own["after_sec"]:
-        raise BenchError("--check-rows and --after exclude each other: the check warms the buffer pool")
+        raise ToolError("--check-rows and --after exclude each other: the check warms the buffer pool")
     return {"redo": partial(redo.run, options=redo.Options(subjects=subjects, seconds=seconds or 100, **own))}
 
 
@@ -393,13 +393,13 @@ def _those_of(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]
 
 def _tables(tables: int, schemas: int) -> Tables:
     if schemas > tables:
-        raise BenchError(f"{schemas} schemas are more than {tables} tables")
+        raise ToolError(f"{schemas} schemas are more than {tables} tables")
     return Tables(tables, schemas)
 
 
 def _check_used(used: int, tables: int) -> None:
     if used > tables:
-        raise BenchError(f"{used} tables to be queried are more than {tables} tables")
+        raise ToolError(f"{used} tables to be queried are more than {tables} tables")
 
 
 def _mysqld(settings: Settings, experiments: Collection[str], crash_by: str) -> Path:
@@ -417,7 +417,7 @@ def _bench(settings: Settings, experiments: Experiments, crash_by: str) -> None:
     """Runs experiments on a volume and writes what was measured, also after an error."""
     for path in (settings.json_path, settings.markdown_path, settings.html_path):
         if path is not None and not path.absolute().parent.is_dir():
-            raise BenchError(f"there is no directory {path.absolute().parent}")
+            raise ToolError(f"there is no directory {path.absolute().parent}")
     layout = default_layout()
     layout.make()
     profile = PROFILES[settings.profile]
@@ -449,9 +449,9 @@ def _bench(settings: Settings, experiments: Experiments, crash_by: str) -> None:
         if document is not None and (document.runs or document.skipped):
             _write(document, settings)
     if not document.runs:
-        raise BenchError("nothing could be measured here")
+        raise ToolError("nothing could be measured here")
     if not all(run.ok for run in document.runs):
-        raise BenchError("some runs went wrong; they are listed above and not counted")
+        raise ToolError("some runs went wrong; they are listed above and not counted")
 
 
 def _write(document: results.Document, settings: Settings) -> None:
@@ -485,7 +485,7 @@ def report_command(
     """Makes one report from the JSON files of several calls."""
     with _errors():
         if markdown_path is None and html_path is None:
-            raise BenchError("say where to write: --markdown FILE or --html FILE")
+            raise ToolError("say where to write: --markdown FILE or --html FILE")
         _write_reports([results.load(path) for path in files], markdown_path, html_path)
 
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.datadir import DataDir, Recipe, make_state, open_or_make
-from bench.errors import BenchError, Unavailable
 from bench.keyring import with_keyring
 from bench.layout import Layout
 from bench.profiles import Volume
 from bench.results import Document, Run
-from bench.roots import stock_root
 from bench.server import Server
 from bench.subjects import (
     Binary,
@@ -25,6 +23,8 @@ from bench.subjects import (
     stock_settings,
 )
 from bench.ui import Ui
+from redstart_cli.roots import stock_root
+from redstart_cli.tools import ToolError, Unavailable
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Context:
         if "stock" not in self.binaries:
             if not (self.layout.roots / "stock").exists():
                 self.ui.say("making the root of the stock subject (about a minute)")
-            root = stock_root(self.layout)
+            root = stock_root(self.layout.roots, self.layout.logs)
             self.binaries["stock"] = inspect_binary(Path("/usr/sbin/mysqld"), root)
         return self.binaries["stock"]
 
@@ -69,7 +69,7 @@ class Context:
     def find_subjects(self, names: Sequence[str], files: int = 0, is_encrypted: bool = False) -> list[Subject]:
         """The subjects of these names that can run here, noted in the document.
 
-        The others are said and noted as skipped; BenchError if none is left. `files` is the
+        The others are said and noted as skipped; ToolError if none is left. `files` is the
         number of tablespace files, for the subjects whose number of threads follows from it. With `is_encrypted`
         they have a keyring.
         """
@@ -89,7 +89,7 @@ class Context:
             except Unavailable as error:
                 self.skip(f"subject {name}", error)
         if not found:
-            raise BenchError("none of the subjects can run here")
+            raise ToolError("none of the subjects can run here")
         for subject in found:
             self._note(subject)
         return found

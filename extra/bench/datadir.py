@@ -34,12 +34,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench import tools
-from bench.errors import BenchError
 from bench.layout import Layout
 from bench.server import Server, initialize
 from bench.subjects import Binary
+from redstart_cli import tools
 from redstart_cli.disk import free_bytes
+from redstart_cli.tools import ToolError
 
 PAGE_BYTES = 16384
 CLOCK_TICK_SEC = 0.05
@@ -187,7 +187,7 @@ def _copy_data(source: int, target: int, size: int) -> None:
         while begin < end:
             copied = os.copy_file_range(source, target, end - begin, begin, begin)
             if copied == 0:
-                raise BenchError("a file became shorter while it was copied")
+                raise ToolError("a file became shorter while it was copied")
             begin += copied
         offset = end
 
@@ -279,7 +279,7 @@ class DataDir:
     def save_state(self, name: str, made_by: str | None = None) -> None:
         """Saves the data directory as it is, with its server stopped, as a state.
 
-        Raises BenchError if a table that no state keeps a copy of has changed since the first
+        Raises ToolError if a table that no state keeps a copy of has changed since the first
         state was saved.
         """
         state = self._state(name)
@@ -299,7 +299,7 @@ class DataDir:
         for path, (identity, _) in known.items():
             if not self._keeps_copy(path) and files.get(path) != identity:
                 self._known_path.unlink()
-                raise BenchError(
+                raise ToolError(
                     f"{path} was changed by a start, and no copy of it is kept; "
                     f"{self.folder} will be made anew by the next call"
                 )
@@ -307,7 +307,7 @@ class DataDir:
     def restore(self, name: str) -> int:
         """Brings the data directory to the bytes of a state; returns the number of files copied.
 
-        No server may run on it. Raises BenchError if a table without a copy has changed.
+        No server may run on it. Raises ToolError if a table without a copy has changed.
         """
         state = self._state(name)
         sizes: dict[str, int] = self._read_manifest(name)["files"]
@@ -325,7 +325,7 @@ class DataDir:
                 continue
             copy_file(state / "files" / path, self.work / path)
             if os.stat(self.work / path).st_size != size:
-                raise BenchError(f"the copy of {path} in {state} is damaged; run `bench clean`")
+                raise ToolError(f"the copy of {path} in {state} is damaged; run `bench clean`")
             copied += 1
         self._remember(walk(self.work), name)
         time.sleep(CLOCK_TICK_SEC)
@@ -363,7 +363,7 @@ def open_or_make(
 ) -> DataDir:
     """The data directory of a recipe below `place`, made by `binary` if it is not there.
 
-    The state `clean` exists afterwards. Raises BenchError if disk or memory do not suffice.
+    The state `clean` exists afterwards. Raises ToolError if disk or memory do not suffice.
     """
     folder = place / f"{binary.flavour}-{recipe.key}"
     datadir = DataDir(folder, recipe.keeps_copy)

@@ -17,7 +17,7 @@ import time
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
-from bench.errors import Unavailable
+from redstart_cli.tools import Unavailable
 
 SECTOR_BYTES = 512
 """Unit of the kernel's sector counts, whatever the device's own block size."""

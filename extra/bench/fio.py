@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench import tools
-from bench.errors import BenchError
+from redstart_cli import tools
+from redstart_cli.tools import ToolError
 
 FILE_BYTES = 1 << 30
 
@@ -31,13 +31,13 @@ class FioResult:
 
 
 def parse(text: str, block_bytes: int, depth: int) -> FioResult:
-    """Reads fio's JSON of a job of reads; BenchError if there is none or it failed."""
+    """Reads fio's JSON of a job of reads; ToolError if there is none or it failed."""
     start = text.find("{")
     try:
         job = json.loads(text[start:])["jobs"][0]
         read = job["read"]
         if job.get("error"):
-            raise BenchError(f"fio ended with error {job['error']}")
+            raise ToolError(f"fio ended with error {job['error']}")
         latency = read["clat_ns"]
         return FioResult(
             block_bytes,
@@ -48,7 +48,7 @@ def parse(text: str, block_bytes: int, depth: int) -> FioResult:
             latency.get("percentile", {}).get("99.000000", 0.0) / 1000,
         )
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise BenchError(f"fio's answer cannot be read: {error}") from error
+        raise ToolError(f"fio's answer cannot be read: {error}") from error
 
 
 def make_file(path: Path) -> None:

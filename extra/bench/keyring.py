@@ -9,10 +9,10 @@ import os
 import shutil
 from pathlib import Path
 
-from bench.errors import Unavailable
 from bench.layout import Layout
 from bench.subjects import Binary
 from redstart_cli.keyring import COMPONENT
+from redstart_cli.tools import Unavailable
 
 
 def with_keyring(layout: Layout, binary: Binary) -> Binary:

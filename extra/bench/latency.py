@@ -15,9 +15,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import nbd, tools
-from bench.errors import BenchError, Unavailable
+from bench import nbd
+from redstart_cli import tools
 from redstart_cli.disk import free_bytes
+from redstart_cli.tools import ToolError, Unavailable
 
 IMAGE_MOST_BYTES = 64 << 30
 IMAGE_LEAST_BYTES = 4 << 30
@@ -38,7 +39,7 @@ def delay_text(delay_usec: int) -> str:
 def make_image(path: Path) -> None:
     """Makes a sparse image with an empty ext4 file system, unless it is there.
 
-    Its size is that of the free space less a reserve, between 4 and 64 GiB; BenchError if there
+    Its size is that of the free space less a reserve, between 4 and 64 GiB; ToolError if there
     is not even that.
     """
     if path.exists():
@@ -57,7 +58,7 @@ def need_delay(delay_usec: int) -> None:
     delay = delay_text(delay_usec)
     try:
         tools.run(["nbdkit", "-U", "-", "--filter=delay", "null", f"rdelay={delay}", "--run", "true"])
-    except BenchError as error:
+    except ToolError as error:
         raise Unavailable(
             f"this nbdkit cannot delay by {delay} (microseconds need 1.38 or newer): {error}"
         ) from error

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import BenchError
 from redstart_cli.locks import exclusive
+from redstart_cli.tools import ToolError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -54,13 +54,13 @@ class Layout:
 def default_layout() -> Layout:
     """The layout below REDSTART_BENCH_DIR if that is set, otherwise below this repository's build/.
 
-    Raises BenchError if the variable names something else than a directory.
+    Raises ToolError if the variable names something else than a directory.
     """
     chosen = os.environ.get("REDSTART_BENCH_DIR")
     if not chosen:
         return Layout(REPOSITORY / "build" / "bench")
     if not Path(chosen).is_dir():
-        raise BenchError(f"REDSTART_BENCH_DIR: there is no directory {chosen}")
+        raise ToolError(f"REDSTART_BENCH_DIR: there is no directory {chosen}")
     return Layout(Path(chosen).resolve())
 
 

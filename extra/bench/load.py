@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pymysql
 
-from bench.errors import BenchError
 from bench.server import Server
+from redstart_cli.tools import ToolError
 
 CONNECTIONS = 64
 
@@ -39,7 +39,7 @@ def ask(
 ) -> Answers:
     """Sends each statement once, in order, by whichever connection is free.
 
-    BenchError if one fails or is not answered in time; the server is killed then, so that no
+    ToolError if one fails or is not answered in time; the server is killed then, so that no
     other connection waits for it.
     """
     pending: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -78,5 +78,5 @@ def _work(
     except queue.Empty:
         pass
     except pymysql.Error as error:
-        raise BenchError(f"{statement}: {error}; see {server.log}") from error
+        raise ToolError(f"{statement}: {error}; see {server.log}") from error
     return answers

@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import tools
-from bench.errors import BenchError, Unavailable
+from redstart_cli import tools
 from redstart_cli.process import tied
+from redstart_cli.tools import ToolError, Unavailable
 
 TIMEOUT_SEC = 20.0
 
@@ -51,7 +51,7 @@ def detach(*undo: str | Path) -> None:
         try:
             tools.run(undo)
             return
-        except BenchError as error:
+        except ToolError as error:
             if time.monotonic() > deadline:
-                raise BenchError(f"{undo[-1]} is left behind: {error}") from error
+                raise ToolError(f"{undo[-1]} is left behind: {error}") from error
             time.sleep(0.1)

@@ -15,11 +15,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import results
-from bench.errors import BenchError
 from bench.layout import REPOSITORY
 from bench.plots import as_svg
 from bench.report import LAYOUTS
 from bench.results import Document, Run
+from redstart_cli.tools import ToolError
 
 FIGURES = REPOSITORY / "docs/figures"
 IMAGES = REPOSITORY / "docs/images"
@@ -113,27 +113,27 @@ KINDS = (
 def _number(run: Run, name: str) -> float:
     value = run.parameters.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise BenchError(f"{run.experiment}, {run.subject}, round {run.round}: {name} is {value!r}, not a number")
+        raise ToolError(f"{run.experiment}, {run.subject}, round {run.round}: {name} is {value!r}, not a number")
     return value
 
 
 def panels(documents: Sequence[Document]) -> list[Panel]:
     """One for each kind of run that has MySQL and Redstart: of several sizes the largest, with the smallest buffer.
 
-    BenchError if a document has none, or two have the same.
+    ToolError if a document has none, or two have the same.
     """
     if not documents:
-        raise BenchError("there are no results to be drawn")
+        raise ToolError("there are no results to be drawn")
     found = [(number, panel) for kind in KINDS for number, document in enumerate(documents) for panel in _panels(document, kind)]
     for number, document in enumerate(documents):
         if number not in {place for place, _ in found}:
-            raise BenchError(
+            raise ToolError(
                 f"{' '.join(document.command_line)}: no panel has good runs of both MySQL (stock) and Redstart (defaults or all-on)"
             )
     titles = [panel.title for _, panel in found]
     for title in titles:
         if titles.count(title) > 1:
-            raise BenchError(f"there are two results for: {title}")
+            raise ToolError(f"there are two results for: {title}")
     return [panel for _, panel in found]
 
 
@@ -170,7 +170,7 @@ def _median(runs: Sequence[Run], kind: Kind) -> float | None:
     for run, value in zip(runs, values, strict=True):
         if not value > 0 or (math.isinf(value) and (not kind.may_miss or kind.metric in run.metrics)):
             said = run.metrics.get(kind.metric, "no figure")
-            raise BenchError(f"{run.experiment}, {run.subject}, round {run.round}: {kind.metric} is {said}")
+            raise ToolError(f"{run.experiment}, {run.subject}, round {run.round}: {kind.metric} is {said}")
     median = statistics.median(values)
     return None if math.isinf(median) else median
 
@@ -237,7 +237,7 @@ def trim(document: Document) -> Document:
     runs = []
     for run in document.runs:
         if run.experiment not in LAYOUTS:
-            raise BenchError(f"there is no experiment {run.experiment!r}")
+            raise ToolError(f"there is no experiment {run.experiment!r}")
         shown = {column.metric for column in LAYOUTS[run.experiment].columns}
         metrics = {name: value for name, value in run.metrics.items() if name in shown}
         runs.append(replace(run, command=[], metrics=metrics, phases_s={}, phase_io={}, status={}))
@@ -263,7 +263,7 @@ def _without_paths(value: Any) -> Any:
 
 
 def load_all(folder: Path) -> dict[str, Document]:
-    """The documents of a folder by file name; BenchError, with the name, for one that is none."""
+    """The documents of a folder by file name; ToolError, with the name, for one that is none."""
     return {path.name: results.load(path) for path in sorted(folder.glob("*.json"))}
 
 
@@ -275,13 +275,13 @@ def publish(files: Sequence[Path], results_folder: Path, folder: Path) -> list[P
     names = [path.name for path in files]
     for name in names:
         if names.count(name) > 1:
-            raise BenchError(f"there are two files {name}")
+            raise ToolError(f"there are two files {name}")
         if not name.endswith(".json"):
-            raise BenchError(f"the name of {name} does not end in .json")
+            raise ToolError(f"the name of {name} does not end in .json")
     new = {path.name: trim(results.load(path)) for path in files}
     known = dict(sorted((load_all(results_folder) | new).items()))
     if not known:
-        raise BenchError(f"there are no results in {results_folder}; name JSON files of the bench")
+        raise ToolError(f"there are no results in {results_folder}; name JSON files of the bench")
     panels(list(known.values()))
     results_folder.mkdir(parents=True, exist_ok=True)
     for name, document in new.items():

@@ -15,9 +15,9 @@ from typing import Any
 
 from bench import fio, latency
 from bench.diskstats import Device, device_of, disk_facts, mount_of
-from bench.errors import Unavailable
 from bench.layout import Layout
 from bench.throttle import Limited, Limits, limited
+from redstart_cli.tools import Unavailable
 
 TOLERANCE = 0.1
 """A limit holds if fio measures it within this fraction."""

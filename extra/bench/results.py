@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 
-from bench.errors import BenchError
+from redstart_cli.tools import ToolError
 
 SCHEMA_VERSION = 1
 _SCHEMA_PATH = Path(__file__).with_name("schema.json")
@@ -91,12 +91,12 @@ def machine_facts() -> dict[str, Any]:
 
 
 def check(value: Any) -> None:
-    """Raises BenchError if a value is not a bench document."""
+    """Raises ToolError if a value is not a bench document."""
     try:
         jsonschema.validate(value, json.loads(_SCHEMA_PATH.read_text()))
     except jsonschema.ValidationError as error:
         where = "/".join(str(part) for part in error.absolute_path)
-        raise BenchError(f"not a bench document: {error.message} at {where or 'the top'}") from error
+        raise ToolError(f"not a bench document: {error.message} at {where or 'the top'}") from error
 
 
 def save(document: Document, path: Path) -> None:
@@ -108,21 +108,21 @@ def save(document: Document, path: Path) -> None:
         making.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
         making.rename(path)
     except OSError as error:
-        raise BenchError(f"cannot write {path}: {error}") from error
+        raise ToolError(f"cannot write {path}: {error}") from error
 
 
 def load(path: Path) -> Document:
-    """Reads a JSON file; BenchError if it is not one of ours."""
+    """Reads a JSON file; ToolError if it is not one of ours."""
     try:
         return parse(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise BenchError(f"cannot read {path}: {error}") from error
-    except BenchError as error:
-        raise BenchError(f"{path}: {error}") from error
+        raise ToolError(f"cannot read {path}: {error}") from error
+    except ToolError as error:
+        raise ToolError(f"{path}: {error}") from error
 
 
 def parse(value: Any) -> Document:
-    """The document that `as_json` has written; BenchError if it is none. The value is used up."""
+    """The document that `as_json` has written; ToolError if it is none. The value is used up."""
     check(value)
     del value["schema_version"]
     runs = []

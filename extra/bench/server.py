@@ -18,13 +18,13 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
-from bench import logs, tools
+from bench import logs
 from bench.diskstats import Counters, Device, Sampler
-from bench.errors import BenchError, Unavailable
 from bench.layout import Layout
 from bench.subjects import Binary
-from redstart_cli import mysqld
+from redstart_cli import mysqld, tools
 from redstart_cli.mysqld import Mysqld
+from redstart_cli.tools import ToolError, Unavailable
 
 MARIADB_SHARE = Path("/usr/share/mysql")
 STOP_TIMEOUT_SEC = 600.0
@@ -114,9 +114,9 @@ class Server(Mysqld):
 
     @property
     def pid(self) -> int:
-        """Process id of the running server; BenchError if it has ended."""
+        """Process id of the running server; ToolError if it has ended."""
         if self.process.returncode is not None:
-            raise BenchError("the server is not running")
+            raise ToolError("the server is not running")
         return self.process.pid
 
     def startup(self, timeout_sec: float, device: Device | None = None) -> StartTimes:
@@ -210,7 +210,7 @@ class Server(Mysqld):
     def shutdown(self) -> None:
         """Stops the server cleanly, unless it was killed; an error if that takes over 10 minutes or fails."""
         if not self.is_killed and (code := self.end(STOP_TIMEOUT_SEC)):
-            raise BenchError(f"the server ended with {code}: {self.errors()}")
+            raise ToolError(f"the server ended with {code}: {self.errors()}")
 
 
 def process_cpu_sec(pid: int) -> float:

@@ -10,13 +10,14 @@ from typing import Any
 
 import pymysql
 
-from bench import logs, tools
+from bench import logs
 from bench.context import Context
 from bench.datadir import DataDir
 from bench.diskstats import SECTOR_BYTES, Counters, read_counters
 from bench.results import Run, now_text
 from bench.server import Server, StartTimes
 from bench.subjects import Subject
+from redstart_cli import tools
 from redstart_cli.console import RedstartError
 
 DISTURBED_FRACTION = 0.05

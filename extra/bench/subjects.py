@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from bench import tools
-from bench.errors import BenchError, Unavailable
+from redstart_cli import tools
+from redstart_cli.tools import ToolError, Unavailable
 
 Made = TypeVar("Made")
 
@@ -135,13 +135,13 @@ def parse_help(text: str) -> dict[str, str]:
 def inspect_binary(path: Path, root: Path | None = None) -> Binary:
     """Asks a binary for its version and variables.
 
-    Raises Unavailable if there is no such file, BenchError if it does not run or answer.
+    Raises Unavailable if there is no such file, ToolError if it does not run or answer.
     """
     real = root / path.relative_to("/") if root else path
     if not real.exists():
         raise Unavailable(f"there is no server at {real}; build it or name one with --mysqld")
     if not os.access(real, os.X_OK) or not real.is_file():
-        raise BenchError(f"{real} is not an executable file")
+        raise ToolError(f"{real} is not an executable file")
     command = command_in_root(root, path)
     as_root = ["--user=root"] if os.geteuid() == 0 else []
     texts = []
@@ -156,17 +156,17 @@ def inspect_binary(path: Path, root: Path | None = None) -> Binary:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise BenchError(f"{real} does not run: {error}") from error
+            raise ToolError(f"{real} does not run: {error}") from error
         if done.returncode != 0:
             tail = " ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
-            raise BenchError(f"{real} {options[-1]} failed with {done.returncode}: {tail}")
+            raise ToolError(f"{real} {options[-1]} failed with {done.returncode}: {tail}")
         texts.append(done.stdout)
     version = re.search(r"Ver (\S+)", texts[0])
     if version is None:
-        raise BenchError(f"{real} is not a MySQL or MariaDB server: it says {texts[0].strip()!r}")
+        raise ToolError(f"{real} is not a MySQL or MariaDB server: it says {texts[0].strip()!r}")
     variables = parse_help(texts[1])
     if "innodb_buffer_pool_size" not in variables:
-        raise BenchError(f"{real} --verbose --help names no InnoDB variables")
+        raise ToolError(f"{real} --verbose --help names no InnoDB variables")
     flavour = "mariadb" if "MariaDB" in texts[0] else "mysql"
     return Binary(path, root, flavour, version[1], variables)
 
@@ -366,9 +366,9 @@ def mariadb_binary() -> Binary:
 
 
 def check_names(names: Sequence[str], known: Collection[str], what: str = "subject") -> None:
-    """Raises BenchError for a name, of a subject or what else, that does not exist or is there twice."""
+    """Raises ToolError for a name, of a subject or what else, that does not exist or is there twice."""
     for name in names:
         if name not in known:
-            raise BenchError(f"unknown {what} {name!r}; there are {', '.join(known)}")
+            raise ToolError(f"unknown {what} {name!r}; there are {', '.join(known)}")
         if names.count(name) > 1:
-            raise BenchError(f"{what} {name!r} is named twice")
+            raise ToolError(f"{what} {name!r} is named twice")

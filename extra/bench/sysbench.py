@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import ClassVar, Self
 
-from bench import tools
 from bench.datadir import FullTables
-from bench.errors import BenchError
 from bench.server import Server
+from redstart_cli import tools
 from redstart_cli.process import tied
+from redstart_cli.tools import ToolError
 
 _INTERVAL = re.compile(r"^\[ (\d+)s \] .*?tps: ([\d.]+)", re.MULTILINE)
 
@@ -97,10 +97,10 @@ class Running:
                 self._said.append(line.strip())
 
     def check(self) -> None:
-        """BenchError if it has ended by itself."""
+        """ToolError if it has ended by itself."""
         if self._process.poll() is not None:
             self._reader.join()
-            raise BenchError(f"sysbench ended with {self._process.returncode}: {' | '.join(self._said[-5:])}")
+            raise ToolError(f"sysbench ended with {self._process.returncode}: {' | '.join(self._said[-5:])}")
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +117,7 @@ class Running:
 def parse_report(text: str) -> dict[str, float]:
     """Transactions and queries a second and latencies (ms) from the report at the end.
 
-    Raises BenchError if the report is not complete.
+    Raises ToolError if the report is not complete.
     """
     patterns = {
         "transactions_per_sec": r"transactions:\s+\d+\s+\(([\d.]+) per sec",
@@ -130,7 +130,7 @@ def parse_report(text: str) -> dict[str, float]:
     for name, pattern in patterns.items():
         match = re.search(pattern, text)
         if match is None:
-            raise BenchError(f"sysbench's report lacks {name}: {text.strip()[-300:]}")
+            raise ToolError(f"sysbench's report lacks {name}: {text.strip()[-300:]}")
         found[name] = float(match[1])
     return found
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pymysql
 
-from bench.errors import BenchError
 from bench.server import Server
+from redstart_cli.tools import ToolError
 
 CLIENTS = 8
 CRASH_TABLES = 100
@@ -108,7 +108,7 @@ class Tables:
                     future.result()
             except pymysql.Error as error:
                 stop.set()
-                raise BenchError(f"making tables failed: {error}; see {server.log}") from error
+                raise ToolError(f"making tables failed: {error}; see {server.log}") from error
             except BaseException:
                 stop.set()
                 raise

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import BenchError, Unavailable
+from redstart_cli.tools import ToolError, Unavailable
 
 GROUP_PREFIX = "redstart-bench-"
 REMOVE_TIMEOUT_SEC = 5.0
@@ -82,7 +82,7 @@ class Group(abc.ABC):
         try:
             (self.path / name).write_text(text + "\n", encoding="ascii")
         except OSError as error:
-            raise BenchError(f"cannot write {text!r} to {self.path / name}: {error}") from error
+            raise ToolError(f"cannot write {text!r} to {self.path / name}: {error}") from error
 
     def remove(self) -> None:
         """Lifts the limits, kills what still runs in the group, and removes it."""
@@ -131,7 +131,7 @@ class GroupV2(Group):
 
 
 def remove_group(path: Path) -> None:
-    """Kills the processes of a group and removes it; BenchError if that takes over 5 s."""
+    """Kills the processes of a group and removes it; ToolError if that takes over 5 s."""
     deadline = time.monotonic() + REMOVE_TIMEOUT_SEC
     while True:
         try:
@@ -150,7 +150,7 @@ def remove_group(path: Path) -> None:
             return
         except OSError as error:
             if time.monotonic() > deadline:
-                raise BenchError(f"cannot remove the cgroup {path}: {error}") from error
+                raise ToolError(f"cannot remove the cgroup {path}: {error}") from error
             time.sleep(0.02)
 
 

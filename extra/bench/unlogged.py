@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pymysql
 
-from bench.errors import BenchError
+from redstart_cli.tools import ToolError
 
 DELAY_SEC = 1.0
 DELAY = f"binlog_group_commit_sync_delay = {DELAY_SEC * 1e6:.0f}"
@@ -22,7 +22,7 @@ DELAY = f"binlog_group_commit_sync_delay = {DELAY_SEC * 1e6:.0f}"
 def cut_off(log: Path, position: int, commit: Callable[[], None], kill: Callable[[], None], timeout_sec: float) -> None:
     """Kill a server with DELAY in the commit of a transaction, and cut its binary log off where it ended before.
 
-    The client that commits may lose its connection. BenchError if the log does not grow in time, or if the server was killed so
+    The client that commits may lose its connection. ToolError if the log does not grow in time, or if the server was killed so
     late that the transaction may have been committed; the server is killed then, too.
     """
 
@@ -41,7 +41,7 @@ def cut_off(log: Path, position: int, commit: Callable[[], None], kill: Callable
     kill()
     client.join()
     if log.stat().st_size <= position:
-        raise BenchError(f"nothing was written to {log.name} in {timeout_sec:g} s")
+        raise ToolError(f"nothing was written to {log.name} in {timeout_sec:g} s")
     if late > DELAY_SEC / 2:
-        raise BenchError(f"the server was killed {late:.1f} s after its binary log had grown; the transaction may be committed")
+        raise ToolError(f"the server was killed {late:.1f} s after its binary log had grown; the transaction may be committed")
     os.truncate(log, position)

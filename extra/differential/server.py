@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """Servers that the differential test starts, kills and asks."""
 
-import functools
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from redstart_cli import keyring, mysqld
+from redstart_cli.mounts import Mounts, with_mounts
 from redstart_cli.mysqld import MAX_LOG_BYTES, Binary, Mysqld, NotReadyError, ServerError
 from redstart_cli.process import tied
 
@@ -76,29 +76,6 @@ def with_keys(binary: Binary, folder: Path) -> Binary:
 def configure_keyring(home: Path) -> None:
     """Say where the keys of a data directory are: beside it, where they change no directory that a map knows."""
     keyring.write_keyring(home / "data", home / "keyring")
-
-
-# What is mounted, and where.
-Mounts = Iterable[tuple[Path, Path]]
-
-
-def with_mounts(command: list[str], mounts: Mounts) -> list[str]:
-    """The command in a mount namespace of its own, with directories or files mounted on others."""
-    pairs = [str(path) for pair in mounts for path in pair]
-    if not pairs:
-        return command
-    script = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
-    return ["unshare", "--mount", "--propagation=slave", "sh", "-ec", script, "sh", *pairs, "--", *command]
-
-
-@functools.cache
-def can_mount() -> bool:
-    """True if with_mounts() works here: for root, outside of most containers."""
-    if shutil.which("unshare") is None or os.geteuid() != 0:
-        return False
-    with tempfile.TemporaryDirectory() as folder:
-        command = with_mounts(["true"], [(Path(folder), Path(folder))])
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def check_client(client: subprocess.Popen[str], said: str = "") -> None:

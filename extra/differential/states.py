@@ -16,8 +16,9 @@ from typing import Any
 
 from differential.mutations import BY_SERVERS, MAX_DEPTH, MUTATIONS, NO_FILES, WEIGHTS
 from differential.outcome import MAX_RUNS, NO_TIMES, OWN_DEATHS, Outcome, ask, difference, read_start
-from differential.server import Server, can_mount, configure_keyring, copy, has_strace, initialise
+from differential.server import Server, configure_keyring, copy, has_strace, initialise
 from differential.statements import SCHEMAS, Statements, is_table
+from redstart_cli.mounts import can_mount
 from redstart_cli.mysqld import Binary, NotReadyError, NotStoppedError
 
 # Longer than the map's thread waits after DDL, and than a directory is too young to be trusted.

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.roots import remove_root
 from dropin.dockerfile import make_root
 from dropin.server import given
 from redstart_cli.process import tied
+from redstart_cli.roots import remove_root
 
 PACKAGES, MIRROR, WORK = Path(given("REDSTART_PACKAGES")), given("REDSTART_MIRROR"), Path(given("REDSTART_WORK"))
 REPO = Path(__file__).resolve().parents[2]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from differential.server import with_mounts
 from dropin.entrypoint import DOCKER, NO_ZONES, PROGRAMS, EntryPoint
+from redstart_cli.mounts import with_mounts
 
 USER = pwd.getpwnam("nobody")
 SERVER, ROOT = USER.pw_name, "root"

@@ -23,8 +23,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from differential.server import with_mounts
 from dropin.server import START_LIMIT_SEC, given
+from redstart_cli.mounts import with_mounts
 from redstart_cli.mysqld import Binary, Mysqld, find_stock, initialise
 from redstart_cli.process import tied
 

@@ -15,10 +15,7 @@ from pathlib import Path
 from shutil import disk_usage, rmtree
 from typing import Any
 
-from bench.errors import Unavailable
 from bench.layout import default_layout
-from bench.roots import machine_mirror, remove_root, stock_root
-from differential.server import can_mount
 from redstart_cli import lint, mtr, nightly, parity, proof, reproducible, skips, tidy
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
@@ -26,9 +23,12 @@ from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.lean import lean_packages
 from redstart_cli.locks import exclusive
+from redstart_cli.mounts import can_mount
 from redstart_cli.package import package, work_folder
 from redstart_cli.process import module_environment, run_captured, run_module, tied
 from redstart_cli.result import Level, Skip
+from redstart_cli.roots import machine_mirror, remove_root, stock_root
+from redstart_cli.tools import Unavailable
 from redstart_cli.upstream import NoOriginError, Upstream, pristine, read_pins, reading
 from torture import stack
 
@@ -408,7 +408,7 @@ class Tester:
         bench = default_layout()
         bench.make()
         try:
-            return stock_root(bench)
+            return stock_root(bench.roots, bench.logs)
         except Unavailable as reason:
             raise RedstartError(f"this test needs the stock server: {reason}") from reason
 

@@ -16,15 +16,15 @@ import click
 from click.core import ParameterSource
 
 from bench import latency
-from bench.errors import BenchError
 from bench.layout import default_layout
-from bench.roots import stock_root
 from redstart_cli import build as builds
 from redstart_cli import keyring
 from redstart_cli.console import RedstartError, duration, error, say, warn
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import this_layout
 from redstart_cli.locks import exclusive
+from redstart_cli.roots import stock_root
+from redstart_cli.tools import ToolError
 from torture import canaries, recovered, redo, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
@@ -159,7 +159,7 @@ def main(
         begin = time.monotonic()
         try:
             found = _run(rig, seed, able, minutes, wants_canaries)
-        except BenchError as problem:
+        except ToolError as problem:
             raise RedstartError(f"seed {seed}: {problem}") from problem
         report = _report(rig.counts, seed, found) | {"all_on": all_on}
         if json_file is not None:
@@ -186,8 +186,8 @@ def _make_rig(mysqld: Path | None, subject: str, work: Path) -> tuple[Rig, list[
     bench = default_layout()
     bench.make()
     try:
-        binaries |= subjects.stock_binary(stock_root(bench))
-    except BenchError as reason:
+        binaries |= subjects.stock_binary(stock_root(bench.roots, bench.logs))
+    except ToolError as reason:
         if subject == "stock":
             raise RedstartError(f"no stock server: {reason}") from reason
         lacks.append(f"the stock server takes no turns: {reason}")
@@ -221,7 +221,7 @@ def _able(kinds: tuple[str, ...]) -> list[str]:
         if not lacks:
             try:
                 stack.private_mounts()
-            except BenchError as problem:
+            except ToolError as problem:
                 lacks.append(str(problem))
         if lacks:
             possible = ", ".join(able) or "none"

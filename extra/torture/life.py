@@ -20,9 +20,9 @@ from typing import Any
 import pymysql
 
 from bench import unlogged
-from bench.errors import BenchError
 from redstart_cli.console import say
 from redstart_cli.mysqld import Binary, ServerError
+from redstart_cli.tools import ToolError
 from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
@@ -248,9 +248,9 @@ class Rig:
             try:
                 initialise(self.binaries[self.subject], place, self.has_keyring)
             except ServerError as problem:
-                raise BenchError(f"no data directory with pages of {page_kib} KiB: {problem}; see {place.log}") from problem
+                raise ToolError(f"no data directory with pages of {page_kib} KiB: {problem}; see {place.log}") from problem
             if pages.bytes_of(place.data / "mysql.ibd") != page_kib * 1024:
-                raise BenchError(f"the server has made other pages than of {page_kib} KiB")
+                raise ToolError(f"the server has made other pages than of {page_kib} KiB")
             making.rename(home)
         return home / "data"
 
@@ -490,14 +490,14 @@ def _check_rows(
 
 @contextlib.contextmanager
 def _running(rig: Rig, place: Place) -> Iterator[Server]:
-    """A server of this build, which is stopped at the end if nobody has killed it; BenchError if that fails."""
+    """A server of this build, which is stopped at the end if nobody has killed it; ToolError if that fails."""
     with Server(rig.binaries["ours"], place) as server:
         problem = server.wait_ready()
         if not problem:
             yield server
             problem = server.stop() if server.process.returncode is None else ""
         if problem:
-            raise BenchError(problem)
+            raise ToolError(problem)
 
 
 def _use(rig: Rig, name: str, options: list[str], work: Callable[[Place], Verdict]) -> None:
@@ -508,7 +508,7 @@ def _use(rig: Rig, name: str, options: list[str], work: Callable[[Place], Verdic
     place = Place(home / "data", home / "error.log", options, crash=name)
     try:
         verdict = work(place)
-    except (BenchError, pymysql.err.MySQLError, OSError) as problem:
+    except (ToolError, pymysql.err.MySQLError, OSError) as problem:
         verdict = Verdict(wrong=[f"{name}: {problem}"])
     rig.counts.take(name, verdict)
     if not verdict.is_clean:

@@ -16,8 +16,8 @@ from typing import Any
 
 import pymysql
 
-from bench.errors import BenchError
 from redstart_cli.console import warn
+from redstart_cli.tools import ToolError
 from torture import load, pages, preload, stack, writelog
 from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening, write_large
 from torture.oracle import NEVER, History, Verdict
@@ -154,7 +154,7 @@ class PowerLife:
             with Server(self._rig.binaries["ours"], place) as server:
                 problem = server.wait_ready() or server.stop()
                 if problem:
-                    raise BenchError(problem)
+                    raise ToolError(problem)
 
     def _place(self, log: str) -> Place:
         path = self._home / log
@@ -177,7 +177,7 @@ class PowerLife:
         with contextlib.ExitStack() as mounts:
             try:
                 mounts.enter_context(stack.recorded(self._home, disk, log, self._kind))
-            except BenchError as problem:
+            except ToolError as problem:
                 if level == 0:
                     raise
                 self._unmountable(problem)
@@ -277,7 +277,7 @@ class PowerLife:
         with contextlib.ExitStack() as mounts:
             try:
                 mounts.enter_context(stack.mounted(image, self._home / "fs", self._kind))
-            except BenchError as problem:
+            except ToolError as problem:
                 self._unmountable(problem)
                 return True
             verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages)
@@ -310,7 +310,7 @@ class PowerLife:
         try:
             with stack.mounted(image, self._home / "fs", self._kind), Server(stock, self._place("stock.log")) as server:
                 problem = server.wait_ready()
-        except BenchError as reason:
+        except ToolError as reason:
             warn(f"stock could not be asked: {reason}")
             return False
         finally:
@@ -321,7 +321,7 @@ class PowerLife:
         self._rig.counts.unrepaired += 1
         return True
 
-    def _unmountable(self, problem: BenchError) -> None:
+    def _unmountable(self, problem: ToolError) -> None:
         """The file system's failure, not the server's: said, counted and limited (cli.py)."""
         warn(f"the file system of a disk is not mounted: {problem}")
         self._rig.counts.unmountable += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import tools
+from redstart_cli import tools
 
 ROLLBACK_THREAD = "ib_tx_recov"
 _SOURCE = Path(__file__).resolve().parent / "faults.c"

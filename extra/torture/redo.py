@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.errors import BenchError
 from redstart_cli.console import RedstartError, say
 from redstart_cli.mysqld import Binary, ServerError
+from redstart_cli.tools import ToolError
 from torture import pages, redolog
 from torture.held import Held, held
 from torture.life import Clients, Counts, Rig, case_of, innochecksum, opening
@@ -193,7 +193,7 @@ class RedoLife:
         copies = [self._home / f"crashed-{number}" for number in range(1 if self._canary else IMAGES)]
         with Server(rig.binary(r), place) as server:
             if problem := server.wait_ready():
-                raise BenchError(problem)
+                raise ToolError(problem)
             histories, numbers = opening()
             clients = Clients(rig, server, histories, numbers, self._home / "journal", r, page_kib=page_kib)
             try:

@@ -13,8 +13,8 @@ from typing import Any
 import pymysql
 import pymysql.cursors
 
-from bench.errors import BenchError
 from redstart_cli.server import port_is_free
+from redstart_cli.tools import ToolError
 from torture import binlog, load
 from torture.life import Rig
 from torture.oracle import State, Verdict, describe_difference
@@ -34,11 +34,11 @@ _WORKER = re.compile(r"Worker (\d+) failed")
 
 
 def free_port(r: random.Random) -> int:
-    """A TCP port of this machine that nobody listens on; BenchError if none is found."""
+    """A TCP port of this machine that nobody listens on; ToolError if none is found."""
     for port in r.sample(PORTS, 100):
         if port_is_free(port):
             return port
-    raise BenchError(f"no free TCP port between {PORTS.start} and {PORTS.stop}")
+    raise ToolError(f"no free TCP port between {PORTS.start} and {PORTS.stop}")
 
 
 def source_options(port: int) -> list[str]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pymysql
 
-from bench.errors import BenchError
 from redstart_cli.console import say
+from redstart_cli.tools import ToolError
 from torture import load, preload
 from torture.fault import SHORT, Fault
 from torture.life import Rig, ask, case_of, check_pages, opening
@@ -135,7 +135,7 @@ class SitesLife:
         """A table to build indexes of, and a second data directory with a transaction under way."""
         with Server(self._rig.binaries["ours"], self._place("data", MAP_ON)) as server:
             if problem := server.wait_ready(START_SEC):
-                raise BenchError(problem)
+                raise ToolError(problem)
             with load.connect(server.socket) as connection:
                 cursor = connection.cursor()
                 for text in (

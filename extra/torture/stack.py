@@ -15,8 +15,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import nbd, tools
-from bench.errors import BenchError
+from bench import nbd
+from redstart_cli import tools
+from redstart_cli.tools import ToolError
 
 IMAGE_BYTES = 512 << 20
 FILE_SYSTEMS = ("ext4", "xfs")
@@ -60,7 +61,7 @@ def missing_devices() -> list[str]:
             try:
                 with mounted(image, point):
                     pass
-            except BenchError as problem:
+            except ToolError as problem:
                 lacks.append(f"a loop device that can be mounted: {problem}")
     return lacks
 
@@ -99,7 +100,7 @@ def private_mounts() -> None:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
-        raise BenchError(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+        raise ToolError(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
 
 
 def options_of(kind: str) -> str:

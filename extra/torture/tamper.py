@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.errors import BenchError
 from redstart_cli.console import say
+from redstart_cli.tools import ToolError
 from torture import load, pages
 from torture.life import Clients, Counts, Rig, ask, case_of, check_pages, opening
 from torture.oracle import NEVER, History, Verdict
@@ -62,7 +62,7 @@ def _row(cursor: Any) -> tuple[int, int, int, int]:
         cursor.execute(f"SELECT COUNT(*), {client}, MIN(id), seq, n FROM c{client}.w GROUP BY seq, n")
         rows += cursor.fetchall()
     if not rows:
-        raise BenchError("the load has left no rows to tamper with")
+        raise ToolError("the load has left no rows to tamper with")
     _, client, row, number, length = max(rows)
     return client, row, number, length
 
@@ -212,7 +212,7 @@ class OracleLife:
         with Server(self._rig.binaries[self._rig.subject], self._place) as running:
             problem = running.wait_ready()
             if problem:
-                raise BenchError(f"the canaries of the oracle have no server: {problem}")
+                raise ToolError(f"the canaries of the oracle have no server: {problem}")
             yield running
 
     def _load(self) -> Verdict:
@@ -278,7 +278,7 @@ def _flip(path: Path) -> None:
 def _first(page: bytearray) -> int:
     """The first record of an index that is a single page."""
     if page[_INDEX_LEVEL_AT : _INDEX_LEVEL_AT + 2] != b"\0\0":
-        raise BenchError("the index to be damaged has more than one page")
+        raise ToolError("the index to be damaged has more than one page")
     return next(record for record in pages.records(page) if not pages.is_deleted(page, record))
 
 

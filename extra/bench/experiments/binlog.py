@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import logs, starts, tools
+from bench import logs, starts
 from bench.context import Context
 from bench.datadir import DataDir, FullTables
 from bench.experiments.undo import WRITE_OUT_OPTIONS, wait_written_out
@@ -21,6 +21,7 @@ from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import BINLOG_SCAN, BINLOG_SUBJECTS, Subject
 from binlog_check.logfile import name_the_copy
+from redstart_cli import tools
 
 LOGS = ("empty", "large", "small")
 ENDS = ("clean", "crash")

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bench import starts, tools
+from bench import starts
 from bench.context import Context
 from bench.datadir import DataDir, FullTables
 from bench.diskstats import read_counters
@@ -27,6 +27,7 @@ from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import DDL_SUBJECTS, Subject, by_flavour
+from redstart_cli import tools
 
 SEED_ROWS = 1000
 KEYS = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from bench import fio
 from bench.context import Context
-from bench.errors import BenchError
 from bench.profiles import FIO_FILE
 from bench.rounds import Case, rounds
+from redstart_cli.tools import ToolError
 
 SIZES = (4096, 16384, 32768)
 DEPTHS = (1, 32)
@@ -31,5 +31,5 @@ def run(context: Context, seconds: float = SECONDS) -> None:
                 "latency_mean_usec": found.latency_mean_usec,
                 "latency_p99_usec": found.latency_p99_usec,
             }
-        except BenchError as error:
+        except ToolError as error:
             result.problems.append(str(error))

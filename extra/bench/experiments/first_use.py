@@ -15,11 +15,10 @@ from dataclasses import dataclass
 
 import pymysql
 
-from bench import load, logs, starts, tools
+from bench import load, logs, starts
 from bench.context import Context
 from bench.datadir import PAGE_BYTES
 from bench.diskstats import read_counters
-from bench.errors import BenchError
 from bench.experiments import startup
 from bench.experiments.startup import Prepared
 from bench.results import Run
@@ -28,6 +27,8 @@ from bench.server import Server, StartTimes
 from bench.stats import percentile
 from bench.subjects import FIRST_USE_SUBJECTS
 from bench.tables import SCHEMA_PREFIX, Tables
+from redstart_cli import tools
+from redstart_cli.tools import ToolError
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def ask_view(options: Options, run: Run, server: Server, timeout_sec: float) -> 
             cursor.execute(view.statement)
             rows, total = (int(value or 0) for value in cursor.fetchall()[0])
     except pymysql.Error as error:
-        raise BenchError(f"{view.statement}: {error}; see {server.log}") from error
+        raise ToolError(f"{view.statement}: {error}; see {server.log}") from error
     run.metrics |= {"answers_s": time.monotonic() - begin, "view_rows": rows, "view_bytes": total}
     if (rows, total) != (tables, tables * view.bytes_per_table):
         run.problems.append(

@@ -6,12 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import starts, sysbench, tools
+from bench import starts, sysbench
 from bench.context import Context
 from bench.datadir import DataDir
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.subjects import OLTP_SUBJECTS, Subject, by_flavour
+from redstart_cli import tools
 
 TABLES = 4
 MODES = {

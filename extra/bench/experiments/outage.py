@@ -21,10 +21,9 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from bench import load, logs, starts, sysbench, tools
+from bench import load, logs, starts, sysbench
 from bench.context import Context
 from bench.datadir import DataDir, Recipe
-from bench.errors import BenchError
 from bench.experiments import binlog, first_use, redo, startup
 from bench.experiments.redo import MIB, SCRIPT, THREADS, Redo
 from bench.experiments.undo import FLUSH_TIMEOUT_SEC, WRITE_OUT_OPTIONS, Undo
@@ -33,8 +32,9 @@ from bench.rounds import Case, rounds
 from bench.server import Server, StartTimes
 from bench.subjects import OUTAGE_SUBJECTS, Subject, by_flavour
 from bench.tables import NEW_TABLE, SCHEMA_PREFIX, Tables
-from bench.tools import wait_until
+from redstart_cli import tools
 from redstart_cli.console import RedstartError
+from redstart_cli.tools import ToolError, wait_until
 
 COUNTED_SHARE = 3
 """The last third of the load before counts: what came before has warmed the server up."""
@@ -165,7 +165,7 @@ class Outage(Recipe):
         def is_enough(elapsed: float) -> bool:
             last, size = _binlog(server)
             if last != name:
-                raise BenchError(f"the binary log has become too large: {last} has followed {name}")
+                raise ToolError(f"the binary log has become too large: {last} has followed {name}")
             return size >= options.binlog_mib * MIB and redo.redo_bytes(server) >= options.redo_mib * MIB
 
         with ThreadPoolExecutor(1) as pool:
@@ -176,7 +176,7 @@ class Outage(Recipe):
                 server.query(f"CREATE TABLE {schema}.{NEW_TABLE} (id INT PRIMARY KEY) ENGINE=InnoDB")
                 time.sleep(DDL_SEC)
                 if running.done():
-                    raise BenchError("sysbench ended before the server was killed")
+                    raise ToolError("sysbench ended before the server was killed")
                 kill_in_commit(server, prepared, server.datadir / name, options.open_rows * BYTES_OF_ROW)
             finally:
                 server.kill()
@@ -193,11 +193,11 @@ class Outage(Recipe):
 
 
 def throughput(text: str, seconds: int) -> float:
-    """Transactions a second in the last third of a load of so many seconds; BenchError if sysbench tells of less than half."""
+    """Transactions a second in the last third of a load of so many seconds; ToolError if sysbench tells of less than half."""
     wanted = seconds // COUNTED_SHARE
     counted = [rate for second, rate in sysbench.parse_seconds(text).items() if second > seconds - wanted]
     if len(counted) * 2 < wanted:
-        raise BenchError(f"sysbench tells of {len(counted)} of the last seconds only: {text.strip()[-300:]}")
+        raise ToolError(f"sysbench tells of {len(counted)} of the last seconds only: {text.strip()[-300:]}")
     return sum(counted) / len(counted)
 
 
@@ -209,7 +209,7 @@ def _change_rows(server: Server, rows: int, first: int) -> Connection[Any]:
         cursor.execute("BEGIN")
         changed = cursor.execute(f"UPDATE bench.t SET v = 1, pad = REPEAT('b', 100) WHERE id BETWEEN {first} AND {last}")
     if changed != rows:
-        raise BenchError(f"{changed} of {rows} rows were updated; see {server.log}")
+        raise ToolError(f"{changed} of {rows} rows were updated; see {server.log}")
     return connection
 
 
@@ -228,7 +228,7 @@ def set_options(server: Server, options: Sequence[str]) -> None:
 
 
 def kill_in_commit(server: Server, connection: Connection[Any], log: Path, most_bytes: int) -> None:
-    """Commits, and kills the server when so many bytes of that are in the binary log. BenchError if that was too late."""
+    """Commits, and kills the server when so many bytes of that are in the binary log. ToolError if that was too late."""
 
     def commit() -> bool:
         try:
@@ -244,13 +244,13 @@ def kill_in_commit(server: Server, connection: Connection[Any], log: Path, most_
         try:
             while log.stat().st_size - before < most_bytes and not future.done():
                 if time.monotonic() > deadline:
-                    raise BenchError(f"the transaction was not written to {log.name} in {COMMIT_TIMEOUT_SEC:,.0f} s")
+                    raise ToolError(f"the transaction was not written to {log.name} in {COMMIT_TIMEOUT_SEC:,.0f} s")
                 time.sleep(WATCH_SEC)
             is_over = future.done()
         finally:
             server.kill()
         if is_over or future.result():
-            raise BenchError("the transaction had ended before the server was killed; it takes more --open-rows")
+            raise ToolError("the transaction had ended before the server was killed; it takes more --open-rows")
 
 
 def run(context: Context, options: Options) -> None:
@@ -299,7 +299,7 @@ def _measure(
             try:
                 result.metrics["before_tps"] = recipe.crash(server, options, until_ready)
             except pymysql.Error as error:
-                raise BenchError(f"the server could not be brought to its crash: {error}; see {log}") from error
+                raise ToolError(f"the server could not be brought to its crash: {error}; see {log}") from error
 
     def at_once(run: Run, server: Server, times: StartTimes) -> None:
         come_back(run, server, times, options, context.timeout_sec)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench import logs, starts, tools
+from bench import logs, starts
 from bench.context import Context
 from bench.datadir import DataDir
 from bench.diskstats import SECTOR_BYTES
@@ -18,6 +18,7 @@ from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import POOL_SUBJECTS, Subject
+from redstart_cli import tools
 
 STATE = "warm"
 LEAST_LOADED = 0.9

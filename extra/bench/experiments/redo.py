@@ -14,15 +14,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from bench import logs, starts, sysbench, tools
+from bench import logs, starts, sysbench
 from bench.context import Context
 from bench.datadir import DataDir
-from bench.errors import BenchError, Unavailable
 from bench.experiments.binlog import let_note_count
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import FOREIGN_SUBJECTS, REDO_SUBJECTS, Subject, by_flavour, own_subject
+from redstart_cli import tools
+from redstart_cli.tools import ToolError, Unavailable
 
 TABLES = 8
 THREADS = 8
@@ -122,17 +123,17 @@ def _wait(server: Server, load: Future[str], options: Options) -> None:
 
 
 def wait_for(load: Future[str], is_enough: Callable[[float], bool], what: str) -> None:
-    """Until it is enough, after so many seconds; BenchError if the load ends by itself, or takes too long."""
+    """Until it is enough, after so many seconds; ToolError if the load ends by itself, or takes too long."""
     begin = time.monotonic()
     while True:
         if load.done():
             load.result()
-            raise BenchError("sysbench ended before the server was killed")
+            raise ToolError("sysbench ended before the server was killed")
         elapsed = time.monotonic() - begin
         if is_enough(elapsed):
             return
         if elapsed > LOAD_TIMEOUT_SEC:
-            raise BenchError(f"{what} did not come together in {LOAD_TIMEOUT_SEC:,.0f} s")
+            raise ToolError(f"{what} did not come together in {LOAD_TIMEOUT_SEC:,.0f} s")
         time.sleep(POLL_SEC)
 
 
@@ -182,7 +183,7 @@ def _maker(context: Context, subject: Subject, options: Options) -> Subject:
             try:
                 return own_subject(options.crash_by, context.own_binary())
             except Unavailable as error:
-                raise BenchError(f"there is no crash by {options.crash_by}: {error}") from error
+                raise ToolError(f"there is no crash by {options.crash_by}: {error}") from error
         try:
             return context.stock_subject()
         except Unavailable as error:
@@ -266,7 +267,7 @@ def _add_load(run: Run, server: Server, options: Options) -> None:
     run.metrics["after_tps"] = sysbench.parse_report(text)["transactions_per_sec"]
     first = [rate for second, rate in rates.items() if second <= FIRST_SEC]
     if not first:
-        raise BenchError(f"sysbench reported no second: {text.strip()[-300:]}")
+        raise ToolError(f"sysbench reported no second: {text.strip()[-300:]}")
     run.metrics["after_first_tps"] = sum(first) / len(first)
     for second, rate in rates.items():
         run.metrics[f"after_tps_{second:03}"] = rate

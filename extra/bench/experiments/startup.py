@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import logs, starts, tools
+from bench import logs, starts
 from bench.context import Context
 from bench.datadir import DataDir
 from bench.diskstats import SECTOR_BYTES
@@ -23,6 +23,7 @@ from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import STARTUP_SUBJECTS, Binary, Subject, by_flavour
 from bench.tables import Tables
+from redstart_cli import tools
 
 MAP_STATE = "clean-map"
 MAP_FILE = "#innodb_tablespace_map"
@@ -116,7 +117,7 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
 def wait_for_map(path: Path, timeout_sec: float) -> None:
     """Wait until a map is there and has not been written for some seconds: a shutdown has no time to write one.
 
-    Raises BenchError if there is none after `timeout_sec`.
+    Raises ToolError if there is none after `timeout_sec`.
     """
     tools.wait_until(
         lambda: path.exists() and time.time() - path.stat().st_mtime > MAP_QUIET_SEC, timeout_sec,

@@ -26,15 +26,16 @@ from typing import Any
 
 import pymysql
 
-from bench import logs, starts, tools, unlogged
+from bench import logs, starts, unlogged
 from bench.context import Context
 from bench.datadir import DataDir, FullTables
 from bench.diskstats import SECTOR_BYTES
-from bench.errors import BenchError
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
 from bench.subjects import PREPARED_SUBJECTS, ROLLBACK, UNDO_SCAN, UNDO_SUBJECTS, Subject
+from redstart_cli import tools
+from redstart_cli.tools import ToolError
 
 SEED_ROWS = 1000
 FLUSH_TIMEOUT_SEC = 900.0
@@ -154,13 +155,13 @@ class Undo(FullTables):
                 cursor.execute(statement)
             changed = cursor.execute(f"UPDATE bench.t SET v = 1, pad = REPEAT('b', 100){self.order}")
             if changed != self.rows:
-                raise BenchError(f"{changed} of {self.rows} rows were updated; see {server.log}")
+                raise ToolError(f"{changed} of {self.rows} rows were updated; see {server.log}")
         wait_written_out(server)
         return connection
 
 
 def wait_written_out(server: Server) -> None:
-    """Wait until no page is dirty and, in MySQL, a checkpoint has followed; BenchError if it takes too long."""
+    """Wait until no page is dirty and, in MySQL, a checkpoint has followed; ToolError if it takes too long."""
 
     def value(name: str, default: int | None = None) -> int:
         rows = server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import fio, latency, profiles, roots, sysbench, throttle
+from bench import fio, latency, profiles, sysbench, throttle
 from bench.diskstats import (
     Counters,
     Sampler,
@@ -18,12 +18,10 @@ from bench.diskstats import (
     parse_process_io,
     parse_stat,
 )
-from bench.errors import BenchError, Unavailable
 from bench.experiments import ddl
-from bench.layout import REPOSITORY, Layout
 from bench.stats import Summary, ratio, summarize
 from bench.tests.helpers import SAMPLES
-from redstart_cli.upstream import read_pins
+from redstart_cli.tools import ToolError, Unavailable
 
 STAT = "  259840    21095 14456898    30571    19351   187455 10258104    32126        0    20700    64045        0        0\n"
 MOUNTS = """\
@@ -155,7 +153,7 @@ def test_a_refused_limit_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENODEV, "No such device")
 
     monkeypatch.setattr(Path, "write_text", refuse)
-    with pytest.raises(BenchError, match="No such device"):
+    with pytest.raises(ToolError, match="No such device"):
         group.limit("9:9", throttle.Limits(1, 1))
 
 
@@ -221,7 +219,7 @@ def test_fio_output() -> None:
     assert found.latency_mean_usec == pytest.approx(job["clat_ns"]["mean"] / 1000)
     assert found.latency_p99_usec == pytest.approx(583008.256)
     for bad in ("", "{}", '{"jobs": []}', '{"jobs": [{"error": 5, "read": {}}]}'):
-        with pytest.raises(BenchError):
+        with pytest.raises(ToolError):
             fio.parse(bad, 16384, 32)
 
 
@@ -254,7 +252,7 @@ def test_sysbench_output() -> None:
         "latency_p95_ms": 16.71,
         "errors": 0.0,
     }
-    with pytest.raises(BenchError, match="transactions_per_sec"):
+    with pytest.raises(ToolError, match="transactions_per_sec"):
         sysbench.parse_report("FATAL: unable to connect")
 
 
@@ -262,29 +260,3 @@ def test_key_data() -> None:
     assert ddl.key_data_bytes("rebuild", 600_000, 5) == 600_000 * 5 * 68
     assert ddl.key_data_bytes("rebuild", 10, 16) == 10 * 16 * 68
     assert ddl.key_data_bytes("add-index", 10, 5) == 10 * 132
-
-
-def test_mirror_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ["http://a.example/apt", "http://a.example/debian-security", "http://a.example/debian/", "http://b.example/debian"]
-    monkeypatch.setattr(roots, "machine_mirrors", lambda: found)
-    assert roots.machine_mirror() == "http://a.example/debian/"
-    del found[2:]
-    with pytest.raises(Unavailable, match="name no Debian archive"):
-        roots.machine_mirror()
-
-
-def test_stock_of_another_release_is_not_compared(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    status = layout.roots / "stock/var/lib/dpkg/status"
-    status.parent.mkdir(parents=True)
-    pinned, _ = read_pins(REPOSITORY)
-    others = "Package: mysql-client-core\nVersion: 1.0.0-1\n\n"
-    status.write_text(f"{others}Package: mysql-server-core\nStatus: install ok installed\nVersion: {pinned}-2\n\n")
-    assert roots.stock_root(layout) == layout.roots / "stock"
-    status.write_text(f"{others}Package: mysql-server-core\nVersion: 9.7.999-1\n\n")
-    with pytest.raises(BenchError, match=f"is MySQL 9.7.999, cmake/upstream.json pins {pinned}") as caught:
-        roots.stock_root(layout)
-    assert not isinstance(caught.value, Unavailable)
-    status.write_text(others)
-    with pytest.raises(BenchError, match="has no mysql-server-core"):
-        roots.stock_root(layout)

@@ -11,10 +11,10 @@ import pytest
 
 from bench import datadir
 from bench.datadir import PAGE_BYTES, DataDir, copy_file, punch_empty_pages, walk, zero_runs
-from bench.errors import BenchError
 from bench.experiments import startup
 from bench.subjects import Binary
 from bench.tables import Tables
+from redstart_cli.tools import ToolError
 
 TABLES = Tables(300, 3)
 
@@ -84,7 +84,7 @@ def test_a_changed_table_without_a_copy_is_refused(directory: DataDir) -> None:
     size = path.stat().st_size
     path.write_bytes(b"x" * size)
     os.utime(path, ns=(0, 0))
-    with pytest.raises(BenchError, match="no copy"):
+    with pytest.raises(ToolError, match="no copy"):
         directory.restore("clean")
     assert not directory.is_complete
     directory.drop_state("clean")
@@ -95,7 +95,7 @@ def test_a_changed_table_without_a_copy_is_refused(directory: DataDir) -> None:
 def test_a_damaged_copy_is_refused(directory: DataDir) -> None:
     (directory.folder / "states" / "clean" / "files" / "ibdata1").write_bytes(b"")
     (directory.work / "ibdata1").write_bytes(b"changed")
-    with pytest.raises(BenchError, match="damaged"):
+    with pytest.raises(ToolError, match="damaged"):
         directory.restore("clean")
 
 

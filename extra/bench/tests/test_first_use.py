@@ -14,7 +14,6 @@ import pymysql
 import pytest
 
 from bench import html, load, report, results, stats
-from bench.errors import BenchError
 from bench.experiments import first_use, startup
 from bench.logs import Start
 from bench.results import Document, Run
@@ -22,6 +21,7 @@ from bench.server import Server, process_cpu_sec
 from bench.subjects import MAP, Binary, Subject
 from bench.tables import Tables
 from bench.tests.helpers import make_document
+from redstart_cli.tools import ToolError
 
 TABLES = Tables(1000, 3)
 
@@ -125,7 +125,7 @@ def test_each_statement_is_asked_once_by_many_connections() -> None:
 def test_a_query_that_fails_ends_all_of_them() -> None:
     wanted = first_use.statements(TABLES, 300)
     server = FakeServer(bad=wanted[20], delay_sec=0.002)
-    with pytest.raises(BenchError, match="LIMIT 1: .*Tablespace is missing.* see error.log"):
+    with pytest.raises(ToolError, match="LIMIT 1: .*Tablespace is missing.* see error.log"):
         load.ask(as_server(server), wanted, 10, connections=8)
     assert server.is_killed.is_set()
     assert sum(server.asked.values()) < 300
@@ -173,7 +173,7 @@ def test_a_view_has_to_hold_every_table(mode: str) -> None:
 def test_a_view_that_fails() -> None:
     view = first_use.VIEWS["files"]
     server = FakeServer((1, 1), bad=view.statement)
-    with pytest.raises(BenchError, match="FILES: .*Tablespace is missing"):
+    with pytest.raises(ToolError, match="FILES: .*Tablespace is missing"):
         first_use.ask_view(make_options(), make_first_use("map", "files", 1, 2), as_server(server), 10)
 
 
@@ -219,10 +219,10 @@ def test_plots(tmp_path: Path) -> None:
 
 
 def test_a_map_is_waited_for(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="no tablespace map"):
+    with pytest.raises(ToolError, match="no tablespace map"):
         startup.wait_for_map(tmp_path / "map", 0.3)
     (tmp_path / "map").touch()
-    with pytest.raises(BenchError, match="no tablespace map"):
+    with pytest.raises(ToolError, match="no tablespace map"):
         startup.wait_for_map(tmp_path / "map", 0.3)
     os.utime(tmp_path / "map", (0, time.time() - startup.MAP_QUIET_SEC - 1))
     startup.wait_for_map(tmp_path / "map", 0.3)

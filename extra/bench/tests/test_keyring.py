@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import Unavailable
 from bench.keyring import with_keyring
 from bench.layout import Layout
 from bench.subjects import Binary
 from bench.tables import Tables
 from redstart_cli.keyring import COMPONENT
+from redstart_cli.tools import Unavailable
 
 
 def _layout(tmp_path: Path) -> Layout:

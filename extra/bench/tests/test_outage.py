@@ -16,7 +16,6 @@ import pymysql
 import pytest
 
 from bench import html, logs, report, results, sysbench
-from bench.errors import BenchError
 from bench.experiments import outage, redo
 from bench.experiments.binlog import Binlog
 from bench.experiments.undo import Undo
@@ -24,6 +23,7 @@ from bench.results import Run
 from bench.server import Server, StartTimes
 from bench.tables import Tables
 from bench.tests.helpers import log_lines, make_document
+from redstart_cli.tools import ToolError
 
 MIB = 1 << 20
 TABLES = Tables(1000, 3)
@@ -101,18 +101,18 @@ def test_the_server_is_killed_while_the_transaction_is_written(tmp_path: Path) -
 
 
 def test_a_transaction_that_has_ended_is_no_crash(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="had ended before the server was killed"):
+    with pytest.raises(ToolError, match="had ended before the server was killed"):
         _commit(tmp_path / "binlog.000002", 1000, 2000)
 
 
 def test_a_server_that_dies_by_itself_is_no_crash(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="had ended before the server was killed"):
+    with pytest.raises(ToolError, match="had ended before the server was killed"):
         _commit(tmp_path / "binlog.000002", 100_000, 90_000, dies_at=1000)
 
 
 def test_a_commit_that_hangs_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "COMMIT_TIMEOUT_SEC", 0.1)
-    with pytest.raises(BenchError, match="was not written to binlog.000002"):
+    with pytest.raises(ToolError, match="was not written to binlog.000002"):
         _commit(tmp_path / "binlog.000002", 100_000, 90_000)
 
 
@@ -120,13 +120,13 @@ def test_the_throughput_before_is_that_of_a_warm_server() -> None:
     seconds = [f"[ {second}s ] thds: 8 tps: {100 if second <= 8 else 500 + second}.00 qps: 1" for second in range(1, 13)]
     assert outage.throughput("\n".join(seconds), 12) == 510.5
     assert outage.throughput("\n".join(seconds[:10]), 12) == 509.5
-    with pytest.raises(BenchError, match="1 of the last seconds only"):
+    with pytest.raises(ToolError, match="1 of the last seconds only"):
         outage.throughput("\n".join(seconds[:9]), 12)
 
 
 def test_waiting_ends() -> None:
     outage.wait_until(lambda: True, 0.0, "never")
-    with pytest.raises(BenchError, match=r"the pages were not written out in 0 s"):
+    with pytest.raises(ToolError, match=r"the pages were not written out in 0 s"):
         outage.wait_until(lambda: False, 0.1, "the pages were not written out")
 
 
@@ -213,7 +213,7 @@ class FakeRunning:
 
     def check(self) -> None:
         if self.is_bad:
-            raise BenchError("sysbench ended with 1")
+            raise ToolError("sysbench ended with 1")
 
 
 def _come_back(monkeypatch: pytest.MonkeyPatch, running: FakeRunning, first_query: float) -> Run:
@@ -251,7 +251,7 @@ def test_a_load_that_does_not_come_back_in_time_has_no_figure(monkeypatch: pytes
 def test_a_load_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     running = FakeRunning([])
     running.is_bad = True
-    with pytest.raises(BenchError, match="sysbench ended"):
+    with pytest.raises(ToolError, match="sysbench ended"):
         _come_back(monkeypatch, running, time.time())
 
 
@@ -285,7 +285,7 @@ def test_a_running_load_tells_of_each_second(script: Callable[[str], list[str]])
 
 def test_a_load_that_ends_says_why(script: Callable[[str], list[str]]) -> None:
     words = script("echo 'FATAL: no table' >&2; exit 3")
-    with sysbench.Running(words) as running, pytest.raises(BenchError, match="3: FATAL: no table"):
+    with sysbench.Running(words) as running, pytest.raises(ToolError, match="3: FATAL: no table"):
         for _ in range(1000):
             running.check()
             time.sleep(0.01)
@@ -301,7 +301,7 @@ def test_a_load_is_waited_for_until_it_is_enough(monkeypatch: pytest.MonkeyPatch
 
     redo.wait_for(Future(), is_enough, "5 MiB of redo")
     assert 0 <= seen[0] < seen[1]
-    with pytest.raises(BenchError, match="5 MiB of redo did not come together"):
+    with pytest.raises(ToolError, match="5 MiB of redo did not come together"):
         redo.wait_for(Future(), lambda elapsed: False, "5 MiB of redo")
 
 
@@ -320,5 +320,5 @@ def test_the_report_shows_it(tmp_path: Path) -> None:
     assert html.html([document]).count("Outage: profile local") == 3
     results.save(document, tmp_path / "out.json")
     fast.parameters["log_bin"] = "perhaps"
-    with pytest.raises(BenchError, match="not a bench document"):
+    with pytest.raises(ToolError, match="not a bench document"):
         results.save(document, tmp_path / "out.json")

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 from bench import picture, results
 from bench.cli import main
-from bench.errors import BenchError
 from bench.layout import REPOSITORY
 from bench.picture import THEMES, describe, panels, publish, trim, write
 from bench.results import Run
 from bench.tests.helpers import make_document, make_run
+from redstart_cli.tools import ToolError
 
 WHEN = "2026-11-21T10:00:00+00:00"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -129,11 +129,11 @@ def test_what_has_nothing_to_compare_with_is_an_error() -> None:
     alone = make_document([make_run("defaults", 1, 2.0), make_run("mariadb", 1, 2.0)])
     both = make_document([make_run("stock", 1, 2.0), make_run("defaults", 1, 2.0)])
     for documents in ([alone], [both, alone]):
-        with pytest.raises(BenchError, match="bench startup: no panel has good runs of both MySQL"):
+        with pytest.raises(ToolError, match="bench startup: no panel has good runs of both MySQL"):
             panels(documents)
-    with pytest.raises(BenchError, match="two results for: start, 20,000 tables, local"):
+    with pytest.raises(ToolError, match="two results for: start, 20,000 tables, local"):
         panels([both, both])
-    with pytest.raises(BenchError, match="no results"):
+    with pytest.raises(ToolError, match="no results"):
         panels([])
 
 
@@ -141,7 +141,7 @@ def test_what_has_nothing_to_compare_with_is_an_error() -> None:
 def test_a_figure_that_is_none_is_an_error(value: float | None) -> None:
     odd = make_run("stock", 1, 2.0)
     odd.metrics = {} if value is None else {"ready_s": value}
-    with pytest.raises(BenchError, match="startup, stock, round 1: ready_s is"):
+    with pytest.raises(ToolError, match="startup, stock, round 1: ready_s is"):
         panels([make_document([odd, make_run("defaults", 1, 2.0)])])
 
 
@@ -149,7 +149,7 @@ def test_a_figure_that_is_none_is_an_error(value: float | None) -> None:
 def test_a_size_that_is_none_is_an_error(value: Any) -> None:
     odd = make_run("stock", 1, 2.0)
     odd.parameters["tables"] = value
-    with pytest.raises(BenchError, match="startup, stock, round 1: tables is .*, not a number"):
+    with pytest.raises(ToolError, match="startup, stock, round 1: tables is .*, not a number"):
         panels([make_document([odd, make_run("defaults", 1, 2.0)])])
 
 
@@ -249,15 +249,15 @@ def test_what_is_not_of_the_bench_is_an_error_and_changes_nothing(tmp_path: Path
 
 
 def test_no_results_and_names_that_do_not_fit_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="there are no results in"):
+    with pytest.raises(ToolError, match="there are no results in"):
         publish([], tmp_path / "figures", tmp_path / "images")
-    with pytest.raises(BenchError, match="two files one.json"):
+    with pytest.raises(ToolError, match="two files one.json"):
         publish([tmp_path / "one.json", tmp_path / "a/one.json"], tmp_path, tmp_path)
-    with pytest.raises(BenchError, match="end in .json"):
+    with pytest.raises(ToolError, match="end in .json"):
         publish([tmp_path / "one.txt"], tmp_path, tmp_path)
     odd = make_run("stock", 1, 5.0)
     odd.experiment = "guessing"
-    with pytest.raises(BenchError, match="no experiment 'guessing'"):
+    with pytest.raises(ToolError, match="no experiment 'guessing'"):
         publish([save(tmp_path / "one.json", [odd])], tmp_path / "figures", tmp_path / "images")
 
 

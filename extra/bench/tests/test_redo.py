@@ -15,13 +15,13 @@ from click.testing import CliRunner
 
 from bench import cli, logs, report, subjects, sysbench
 from bench.datadir import DataDir
-from bench.errors import BenchError, Unavailable
 from bench.experiments import redo
 from bench.layout import Layout
 from bench.results import Run
 from bench.server import Server
 from bench.subjects import Binary, Subject
 from bench.tests.helpers import log_lines, make_document, make_run
+from redstart_cli.tools import ToolError, Unavailable
 
 OPTIONS = redo.Options(1000, 100, None, 128, 0, ())
 
@@ -163,7 +163,7 @@ def test_a_crash_for_want_of_stock_is_not_taken_for_one_of_stock(tmp_path: Path,
 
 def test_a_crash_that_cannot_be_made_is_an_error_of_its_own(tmp_path: Path, measured: Any) -> None:
     (bench := Bench(tmp_path)).folder.joinpath("own").unlink()
-    with pytest.raises(BenchError, match="there is no crash by defaults: there is no server"):
+    with pytest.raises(ToolError, match="there is no crash by defaults: there is no server"):
         measured(bench, "stock", crash_by="defaults")
 
 
@@ -198,7 +198,7 @@ def test_a_build_that_makes_the_crash_is_built(
     monkeypatch.setattr(cli.builds, "build", lambda clone, preset: built.append(preset))
 
     def ended(*_: object) -> None:
-        raise BenchError("it ends here")
+        raise ToolError("it ends here")
 
     monkeypatch.setattr(cli, "take_lock", ended)
     done = CliRunner().invoke(cli.main, ["redo", *words])
@@ -223,7 +223,7 @@ def test_the_load_goes_on_until_there_is_enough_redo() -> None:
     redo._wait(_server(Innodb_checkpoint_age=5 << 20), load, options)
     timer = threading.Timer(0.2, load.set_result, [""])
     timer.start()
-    with pytest.raises(BenchError, match="before the server was killed"):
+    with pytest.raises(ToolError, match="before the server was killed"):
         redo._wait(_server(Innodb_checkpoint_age=(5 << 20) - 1), load, options)
     timer.join()
 
@@ -237,8 +237,8 @@ def test_the_load_lasts_as_long_as_it_was_asked_to(monkeypatch: pytest.MonkeyPat
 
 def test_a_load_that_fails_is_no_crash() -> None:
     load: Future[str] = Future()
-    load.set_exception(BenchError("FATAL: no table"))
-    with pytest.raises(BenchError, match="no table"):
+    load.set_exception(ToolError("FATAL: no table"))
+    with pytest.raises(ToolError, match="no table"):
         redo._wait(_server(), load, OPTIONS)
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench import cli, html, report, results, tools
-from bench.errors import BenchError, Unavailable
+from bench import cli, html, report, results
 from bench.layout import Layout, take_lock
 from bench.results import Document, Run
 from bench.tests.helpers import make_document, make_run
+from redstart_cli import tools
 from redstart_cli.console import RedstartError
+from redstart_cli.tools import ToolError, Unavailable
 
 
 def document() -> Document:
@@ -75,13 +76,13 @@ def test_json_round_trip_and_schema(tmp_path: Path) -> None:
     value = json.loads(path.read_text())
     assert [run["ok"] for run in value["runs"]] == [True] * 6 + [False]
     value["runs"][-1]["ok"] = True
-    with pytest.raises(BenchError, match="not a bench document"):
+    with pytest.raises(ToolError, match="not a bench document"):
         results.check(value)
     path.write_text("{}")
-    with pytest.raises(BenchError, match="not a bench document"):
+    with pytest.raises(ToolError, match="not a bench document"):
         results.load(path)
     path.write_text("nonsense")
-    with pytest.raises(BenchError, match="cannot read"):
+    with pytest.raises(ToolError, match="cannot read"):
         results.load(path)
 
 
@@ -176,7 +177,7 @@ def test_own_server_is_built_if_it_is_wanted(
     monkeypatch.setattr(cli, "default_layout", lambda: Layout(tmp_path / "bench"))
 
     def stop(*_: object) -> None:
-        raise BenchError("far enough")
+        raise ToolError("far enough")
 
     monkeypatch.setattr(cli, "open_volume", stop)
     outcome = CliRunner().invoke(cli.main, words)
@@ -198,18 +199,18 @@ def test_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(Unavailable, match="apt-get install libnbd-bin"):
         patch.setenv("PATH", str(tmp_path))
         tools.need("nbdfuse")
-    with pytest.raises(BenchError, match="GiB are free"):
+    with pytest.raises(ToolError, match="GiB are free"):
         tools.need_space(tmp_path / "not" / "there", 1 << 60, "this")
-    with pytest.raises(BenchError, match="GiB of memory"):
+    with pytest.raises(ToolError, match="GiB of memory"):
         tools.need_memory(1 << 60, "this")
 
 
 def test_running_programs(tmp_path: Path) -> None:
     assert tools.run(["echo", "a b"]) == "a b\n"
-    with pytest.raises(BenchError, match="failed with 3:\noh no"):
+    with pytest.raises(ToolError, match="failed with 3:\noh no"):
         tools.run(["sh", "-c", "echo oh no >&2; exit 3"])
     log = tmp_path / "log"
-    with pytest.raises(BenchError, match="gone"):
+    with pytest.raises(ToolError, match="gone"):
         tools.run(["sh", "-c", "echo gone; exit 1"], log)
     assert log.read_text() == "gone\n"
     procs = tmp_path / "procs"
@@ -218,7 +219,7 @@ def test_running_programs(tmp_path: Path) -> None:
 
 def test_a_signal_ends_the_program_that_runs(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom bench import cli, tools\n"
+        "import sys\nfrom bench import cli\nfrom redstart_cli import tools\n"
         "@cli.main.command('wait')\n"
         "def wait():\n"
         "    with cli._errors():\n"

@@ -12,7 +12,6 @@ import pytest
 
 from bench import starts, subjects
 from bench.datadir import CREATE_OPTIONS
-from bench.errors import BenchError, Unavailable
 from bench.layout import Layout
 from bench.logs import LogLine
 from bench.server import Server, launch_command
@@ -21,6 +20,7 @@ from bench.tests.helpers import SAMPLES
 from redstart_cli import mysqld
 from redstart_cli.mysqld import ServerError
 from redstart_cli.tests.sockets import accepted_by_nobody
+from redstart_cli.tools import ToolError, Unavailable
 
 
 def patched() -> Binary:
@@ -133,9 +133,9 @@ def test_map_subjects_are_recognised() -> None:
 
 def test_names() -> None:
     subjects.check_names(("off", "stock"), subjects.STARTUP_SUBJECTS)
-    with pytest.raises(BenchError, match="unknown"):
+    with pytest.raises(ToolError, match="unknown"):
         subjects.check_names(("of",), subjects.STARTUP_SUBJECTS)
-    with pytest.raises(BenchError, match="twice"):
+    with pytest.raises(ToolError, match="twice"):
         subjects.check_names(("off", "off"), subjects.STARTUP_SUBJECTS)
 
 
@@ -156,11 +156,11 @@ def test_inspecting_binaries(tmp_path: Path) -> None:
     assert binary.knows(subjects.LIGHT)
     with pytest.raises(Unavailable, match="no server"):
         subjects.inspect_binary(tmp_path / "none")
-    with pytest.raises(BenchError, match="not an executable"):
+    with pytest.raises(ToolError, match="not an executable"):
         subjects.inspect_binary(tmp_path)
-    with pytest.raises(BenchError, match="failed with 3"):
+    with pytest.raises(ToolError, match="failed with 3"):
         subjects.inspect_binary(_script(tmp_path / "bad", "echo oh no; exit 3"))
-    with pytest.raises(BenchError, match="not a MySQL"):
+    with pytest.raises(ToolError, match="not a MySQL"):
         subjects.inspect_binary(_script(tmp_path / "other", "echo hello"))
 
 
@@ -187,7 +187,7 @@ def test_why_a_server_does_not_start(tmp_path: Path, flavour: str) -> None:
     with Server(Layout(tmp_path), binary, tmp_path / "work", [], tmp_path / "log") as server:
         with pytest.raises(ServerError, match="^the server ended with 3 at its start: oh no$"):
             server.startup(60)
-        with pytest.raises(BenchError, match="^the server ended with 3: oh no$"):
+        with pytest.raises(ToolError, match="^the server ended with 3: oh no$"):
             server.shutdown()
     assert not server.run.exists()
 
@@ -200,5 +200,5 @@ def test_a_server_that_was_killed_is_not_shut_down(tmp_path: Path) -> None:
         server.kill()
         server.shutdown()
         assert server.is_killed
-        with pytest.raises(BenchError, match="not running"):
+        with pytest.raises(ToolError, match="not running"):
             assert server.pid

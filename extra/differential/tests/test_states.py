@@ -13,9 +13,10 @@ import pytest
 from differential.mutations import MUTATIONS, WEIGHTS
 from differential.outcome import OWN_DEATHS, REMOVED, WRONG_FILE, Outcome, Start, difference, read_start
 from differential.report import Report
-from differential.server import NO_ANSWER, Server, can_mount, with_mounts, without_old_errors
+from differential.server import NO_ANSWER, Server, without_old_errors
 from differential.statements import Statements, is_table
 from differential.states import ServerFault, Setting, State
+from redstart_cli.mounts import can_mount, with_mounts
 from redstart_cli.mysqld import Binary
 
 

@@ -33,7 +33,8 @@ def call(*arguments: str) -> Any:
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["bench"], ["bench", "startup"], ["torture"], ["fuzz"], ["test"], *(["test", name] for name in (*testing.LEVELS, "nightly"))],
+    [[], ["bench"], ["bench", "startup"], ["torture"], ["fuzz"], ["test"], ["test", "all"],
+     ["test", "nightly"], *(["test", name] for name in testing.LEVELS)],
 )
 def test_help_of_all_commands(arguments: list[str]) -> None:
     short, long = call(*arguments, "-h"), call(*arguments, "--help")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import Unavailable
 from overlay.model import load
 from redstart_cli import mtr, skips, testing
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout
 from redstart_cli.result import Level, Skip
 from redstart_cli.tests.conftest import write_program
+from redstart_cli.tools import Unavailable
 from redstart_cli.upstream import NoOriginError, Upstream
 from torture import stack
 

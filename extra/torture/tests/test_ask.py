@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bench.errors import BenchError
 from redstart_cli.mysqld import Binary
+from redstart_cli.tools import ToolError
 from torture import life, load, tamper
 from torture.life import Counts, Rig, ask, check_pages
 from torture.oracle import NEVER, History, State, Step, Table, Verdict
@@ -61,7 +61,7 @@ def test_an_answer_that_breaks_the_oracle_is_wrong(monkeypatch: pytest.MonkeyPat
 
 def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
     bad = Binary("ours", ["sh", "-c", "echo 'T 0 [ERROR] no' >&2; exit 1"])
-    with pytest.raises(BenchError, match="^no data directory with pages of 16 KiB: ours could not make a data directory: it"):
+    with pytest.raises(ToolError, match="^no data directory with pages of 16 KiB: ours could not make a data directory: it"):
         Rig({"ours": bad}, "ours", tmp_path, []).base()
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.errors import BenchError
 from redstart_cli import build as builds
 from redstart_cli.mysqld import Binary
+from redstart_cli.tools import ToolError
 from torture import canaries, cli, stack, subjects
 from torture.life import Counts, Rig
 from torture.tests.helpers import counts_of
@@ -111,8 +111,8 @@ def test_pages_are_asked_for_if_they_can_be_checked() -> None:
 
 
 def test_less_than_was_asked_for_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def no_stock(_: object) -> None:
-        raise BenchError("no debootstrap")
+    def no_stock(*_: object) -> None:
+        raise ToolError("no debootstrap")
 
     build = tmp_path / "build"
     (build / "runtime_output_directory").mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_less_than_was_asked_for_is_a_failure(monkeypatch: pytest.MonkeyPatch, t
     assert "there is no innochecksum" in done.output
     assert CliRunner().invoke(cli.main, [*arguments, "--allow-missing"]).exit_code == 0
     # Debian's server comes without innochecksum.
-    monkeypatch.setattr(cli, "stock_root", lambda _: tmp_path)
+    monkeypatch.setattr(cli, "stock_root", lambda *_: tmp_path)
     monkeypatch.setattr(subjects, "stock_binary", lambda _: {"stock": Binary("stock", [str(mysqld)])})
     stock = ["--subject", "stock", "--work", str(tmp_path / "work")]
     assert CliRunner().invoke(cli.main, stock).exit_code == 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import BenchError
 from redstart_cli.mysqld import Binary
+from redstart_cli.tools import ToolError
 from torture import power
 from torture.life import Rig
 from torture.oracle import NEVER, Verdict
@@ -26,7 +26,7 @@ def test_a_disk_that_no_server_has_seen_is_no_power_cut(
     @contextlib.contextmanager
     def mounted(*_: object) -> Iterator[None]:
         if not can_mount:
-            raise BenchError("bad superblock")
+            raise ToolError("bad superblock")
         yield
 
     monkeypatch.setattr(power.stack, "mounted", mounted)
@@ -109,7 +109,7 @@ def test_a_torn_page_is_excused_only_if_stock_does_not_repair_it_either(
 
 def test_a_disk_that_stock_cannot_mount_excuses_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(*_: object) -> Iterator[None]:
-        raise BenchError("bad superblock")
+        raise ToolError("bad superblock")
 
     monkeypatch.setattr(power.stack, "mounted", refuse)
     rig = Rig({name: Binary(name, []) for name in ("ours", "stock")}, "ours", tmp_path, [])

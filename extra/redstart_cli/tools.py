@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.errors import BenchError, Unavailable
+from redstart_cli.console import RedstartError
 from redstart_cli.disk import free_bytes
 
 POLL_SEC = 0.05
@@ -32,7 +32,15 @@ PACKAGES = {
     "unshare": "util-linux",
     "setpriv": "util-linux",
 }
-"""Debian package of each program the bench may need."""
+"""Debian package of each program that the tools may need."""
+
+
+class ToolError(RedstartError):
+    """Ends what a tool does; its text says what happened and what to do about it."""
+
+
+class Unavailable(ToolError):
+    """This machine cannot do what was asked; callers may skip it, and must say so."""
 
 
 def need(*programs: str) -> None:
@@ -55,7 +63,7 @@ def run(
     """Runs a program to its end and returns its standard output.
 
     With `log`, output and errors go to that file instead. With `procs`, the program runs in the
-    cgroups with these files of process ids. Raises BenchError with the last lines of what the
+    cgroups with these files of process ids. Raises ToolError with the last lines of what the
     program said if it fails. Ctrl-C ends the program and all it has started.
     """
     words = [str(word) for word in command]
@@ -90,15 +98,15 @@ def run(
     if code != 0:
         tail = "\n".join(said.strip().splitlines()[-8:])
         name = " ".join(str(word) for word in command[:6])
-        raise BenchError(f"{name} ... failed with {code}:\n{tail}")
+        raise ToolError(f"{name} ... failed with {code}:\n{tail}")
     return "" if log else out
 
 
 def need_space(path: Path, need_bytes: int, what: str) -> None:
-    """Raises BenchError if the file system of a path has less than `need_bytes` left."""
+    """Raises ToolError if the file system of a path has less than `need_bytes` left."""
     free = free_bytes(path)
     if free < need_bytes:
-        raise BenchError(
+        raise ToolError(
             f"{what} needs {need_bytes / 2**30:.1f} GiB on the file system of {path}, "
             f"{free / 2**30:.1f} GiB are free; free some space or run `bench clean`"
         )
@@ -112,21 +120,21 @@ def drop_caches() -> None:
 
 
 def wait_until(is_so: Callable[[], bool], timeout_sec: float, otherwise: str) -> None:
-    """Wait for something; BenchError if it takes too long."""
+    """Wait for something; ToolError if it takes too long."""
     deadline = time.monotonic() + timeout_sec
     while not is_so():
         if time.monotonic() > deadline:
-            raise BenchError(f"{otherwise} in {timeout_sec:,.0f} s")
+            raise ToolError(f"{otherwise} in {timeout_sec:,.0f} s")
         time.sleep(POLL_SEC)
 
 
 def need_memory(need_bytes: int, what: str) -> None:
-    """Raises BenchError if less memory is available."""
+    """Raises ToolError if less memory is available."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             available = int(line.split()[1]) * 1024
             if available < need_bytes:
-                raise BenchError(
+                raise ToolError(
                     f"{what} needs {need_bytes / 2**30:.1f} GiB of memory, "
                     f"{available / 2**30:.1f} GiB are available"
                 )

@@ -8,10 +8,10 @@ import re
 import shutil
 from pathlib import Path
 
-from bench import tools
-from bench.errors import BenchError, Unavailable
-from bench.layout import REPOSITORY, Layout
+from redstart_cli import tools
 from redstart_cli.apt import machine_mirrors
+from redstart_cli.layout import this_layout
+from redstart_cli.tools import ToolError, Unavailable
 from redstart_cli.upstream import read_pins
 
 SUITE = "sid"
@@ -30,30 +30,30 @@ def machine_mirror() -> str:
     return mirror
 
 
-def stock_root(layout: Layout) -> Path:
-    """The root directory with Debian's mysql-server-core, made if it is not there yet.
+def stock_root(roots: Path, logs: Path) -> Path:
+    """The root directory with Debian's mysql-server-core, made below `roots` if it is not there yet.
 
     Takes about a minute and 650 MB. A root that was begun and not finished is made anew. Raises
-    Unavailable without root, debootstrap or an archive; BenchError if the server in the root is
+    Unavailable without root, debootstrap or an archive; ToolError if the server in the root is
     another release than the pinned one, with which nothing is to be compared.
     """
-    root = layout.roots / "stock"
+    root = roots / "stock"
     if root.exists():
         _check_version(root)
         return root
     tools.need_root("the stock subject (debootstrap and chroot)")
     tools.need("debootstrap")
-    tools.need_space(layout.roots, ROOT_NEED_BYTES, "the stock subject's root")
+    tools.need_space(roots, ROOT_NEED_BYTES, "the stock subject's root")
     mirror = machine_mirror()
-    making = layout.roots / "stock.making"
+    making = roots / "stock.making"
     if making.exists():
         remove_root(making)
-    log = layout.logs / "debootstrap.log"
+    log = logs / "debootstrap.log"
     include = f"--include={SERVER_PACKAGE},mysql-client-core"
     command: list[str | Path] = ["debootstrap", "--variant=minbase", include, SUITE, making, mirror]
     try:
         tools.run(command, log)
-    except BenchError as error:
+    except ToolError as error:
         raise Unavailable(f"the stock subject's root could not be made (see {log}): {error}") from error
     os.rename(making, root)
     _check_version(root)
@@ -65,20 +65,20 @@ def stock_version(root: Path) -> str:
     try:
         text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise BenchError(f"{root} is no root with packages: {error}") from error
+        raise ToolError(f"{root} is no root with packages: {error}") from error
     for stanza in text.split("\n\n"):
         if re.search(rf"^Package: {SERVER_PACKAGE}$", stanza, re.MULTILINE):
             version = re.search(r"^Version: (?:\d+:)?(\d+\.\d+\.\d+)", stanza, re.MULTILINE)
             if version is not None:
                 return version[1]
-    raise BenchError(f"{root} has no {SERVER_PACKAGE}; remove it, so that it is made anew")
+    raise ToolError(f"{root} has no {SERVER_PACKAGE}; remove it, so that it is made anew")
 
 
 def _check_version(root: Path) -> None:
-    pinned, _ = read_pins(REPOSITORY)
+    pinned, _ = read_pins(this_layout().repo)
     found = stock_version(root)
     if found != pinned:
-        raise BenchError(
+        raise ToolError(
             f"the stock server in {root} is MySQL {found}, cmake/upstream.json pins {pinned}: they are not compared. "
             f"If the archive has {pinned}, remove the root, so that it is made anew; if it has gone on to another "
             "release, pin that one: docs/upgrading-upstream.md"
