@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """One server that a tool starts, watches, asks and ends.
 
-A tool that needs more derives from Mysqld. The server of `./redstart up` (server.py) is another thing: it outlives the call
-that has started it.
+A tool that needs more derives from Mysqld.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from typing import Any, Self
 
 import pymysql
 from pymysql.connections import Connection
+from pymysql.constants import ER
 
 from redstart_cli.console import RedstartError
 from redstart_cli.process import tied
@@ -89,9 +89,9 @@ def connect(
     )  # fmt: skip
 
 
-def as_root() -> list[str]:
-    """What mysqld wants to be told before it runs as root."""
-    return ["--user=root"] if os.geteuid() == 0 else []
+def as_root(words: Sequence[str] = ()) -> list[str]:
+    """What mysqld wants to be told before it runs as root, unless `words` say as whom it is to run."""
+    return ["--user=root"] if os.geteuid() == 0 and not any(word.startswith("--user") for word in words) else []
 
 
 def last_errors(text: str) -> str:
@@ -115,7 +115,7 @@ def initialise(
     The server is told `how`, and given a script. ServerError, with what it said, if that fails.
     """
     begin = log.stat().st_size if log.exists() else 0
-    command = tied([*words, *as_root(), how, f"--datadir={data}", f"--log-error={log}"], "KILL")
+    command = tied([*words, *as_root(words), how, f"--datadir={data}", f"--log-error={log}"], "KILL")
     try:
         done = subprocess.run(command, input=script, capture_output=True, text=True, errors="replace", timeout=timeout_sec)
         problem = f"ended with {done.returncode}: {last_errors(_read(log, begin))} {done.stderr.strip()}" if done.returncode else ""
@@ -135,7 +135,10 @@ def _read(log: Path, begin: int) -> str:
 
 
 class Mysqld:
-    """A server on a data directory, by default not running. It dies with the thread that has started it."""
+    """A server on a data directory, by default not running."""
+
+    # Whether it dies with the thread that has started it.
+    is_tied = True
 
     # How often it is looked at while it starts.
     poll_sec = 0.05
@@ -161,7 +164,7 @@ class Mysqld:
             self._remove_run = weakref.finalize(self, shutil.rmtree, run, ignore_errors=True)
         self.run, self.socket, self._output = run, run / "s", run / "output"
         files = [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={run}/pid", f"--log-error={log}"]
-        self.words = [*words, *files, *as_root(), *options]
+        self.words = [*words, *files, *as_root(options), *options]
 
     # Starting
 
@@ -175,12 +178,13 @@ class Mysqld:
             raise ServerError(f"{self.words[0]} cannot be given variables: env would take it for one")
         self.is_killed = False
         variables = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+        command = [*variables, *self.words, *options]
         self._log_begin = self.log.stat().st_size if self.log.exists() else 0
         with self._output.open("wb") as output:
             self.begin = time.monotonic()
             # In a session of its own: Ctrl-C is for the tool, which ends it.
             self._process = subprocess.Popen(
-                tied([*variables, *self.words, *options], "KILL"),
+                tied(command, "KILL") if self.is_tied else command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -191,8 +195,9 @@ class Mysqld:
         """Whether it answers."""
         try:
             connect(self.socket, timeout_sec=READY_TIMEOUT_SEC).close()
-        except (pymysql.err.MySQLError, OSError):
-            return False
+        except (pymysql.err.MySQLError, OSError) as error:
+            # It says so if root has a password.
+            return error.args[:1] == (ER.ACCESS_DENIED_ERROR,)
         return True
 
     def await_ready(self, timeout_sec: float) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import pwd
 import shlex
@@ -13,7 +14,6 @@ import shutil
 import signal
 import socket
 import stat
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,15 +24,12 @@ from redstart_cli import datadir as datadirs
 from redstart_cli.console import RedstartError, duration, say
 from redstart_cli.disk import DATADIR_BYTES, Need, check_space
 from redstart_cli.layout import Layout
-from redstart_cli.process import tied
+from redstart_cli.mysqld import Mysqld, as_root, initialise
 
 FIRST_PORT = 3306
 PORTS_TRIED = 100
-# sun_path holds 108 bytes with the closing zero.
-SOCKET_PATH_BYTES = 107
 # Seconds between lines that say that `up` or `down` still waits.
 WAIT_NOTE_SEC = 10.0
-LOG_LINES_ON_FAILURE = 20
 # Options of mysqld that `up` sets itself.
 _OWN_OPTIONS = ("--datadir", "--port", "--socket", "--log-error", "--initialize", "--basedir", "--daemonize")
 
@@ -144,23 +141,15 @@ def choose_port(wanted: int | None) -> int:
     raise RedstartError(f"no free port from {FIRST_PORT} to {FIRST_PORT + PORTS_TRIED - 1}; give one: --port P")
 
 
-def _private_folder(name: str) -> Path:
-    """A folder of this user in the runtime directory, else in /tmp."""
+def _run_folder(datadir: Path) -> Path:
+    """A folder of this user for the socket, whose path must not be long: in the runtime directory, else in /tmp."""
+    name = f"redstart-{os.geteuid()}-{hashlib.sha256(os.fsencode(datadir)).hexdigest()[:12]}"
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / name
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise RedstartError(f"{folder} belongs to another user; the socket cannot be made there")
     return folder
-
-
-def socket_path(datadir: Path) -> Path:
-    """<datadir>.sock, or one with a short path when that is too long for a socket."""
-    path = datadir.with_name(datadir.name + ".sock")
-    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
-        return path
-    short = hashlib.sha256(os.fsencode(datadir)).hexdigest()[:12]
-    return _private_folder(f"redstart-{os.geteuid()}-{short}") / "mysqld.sock"
 
 
 # Starting
@@ -173,23 +162,22 @@ def _check_options(options: Sequence[str]) -> None:
             raise RedstartError(f"{name} is set by `up` itself; use its --datadir and --port")
 
 
-def _user_options(options: Sequence[str], owner_uid: int) -> list[str]:
-    """mysqld refuses to run as root unless told so: run as the directory's owner."""
-    if os.geteuid() != 0 or any(option.startswith("--user") for option in options):
-        return []
-    name = pwd.getpwuid(owner_uid).pw_name
-    if name != "root":
-        raise RedstartError(
-            f"the data directory belongs to {name}; run this command as {name}, or say as whom the server is to "
-            f"run: -- --user={name} (it must reach build/), or --user=root"
-        )
-    say("running as root: mysqld gets --user=root, which is meant for a private development directory only")
-    return ["--user=root"]
+def _check_user(options: Sequence[str], owner_uid: int) -> None:
+    """mysqld refuses to run as root unless told so: it runs as the directory's owner."""
+    if as_root(options):
+        name = pwd.getpwuid(owner_uid).pw_name
+        if name != "root":
+            raise RedstartError(
+                f"the data directory belongs to {name}; run this command as {name}, or say as whom the server is to "
+                f"run: -- --user={name} (it must reach build/), or --user=root"
+            )
+        say("running as root: mysqld gets --user=root, which is meant for a private development directory only")
 
 
-def _common_options(layout: Layout, preset: str) -> list[str]:
+def _words(layout: Layout, preset: str) -> list[str]:
     tree = layout.preset(preset)
     return [
+        str(layout.binary(preset, "mysqld")),
         "--no-defaults",
         f"--basedir={tree}",
         f"--lc-messages-dir={tree / 'share'}",
@@ -198,14 +186,7 @@ def _common_options(layout: Layout, preset: str) -> list[str]:
     ]
 
 
-def _log_tail(path: Path, offset: int) -> str:
-    with path.open("rb") as file:
-        file.seek(offset)
-        lines = file.read().decode("utf-8", "replace").splitlines()
-    return "\n".join(f"  | {line}" for line in lines[-LOG_LINES_ON_FAILURE:])
-
-
-def _initialise(mysqld: Path, common: list[str], user: list[str], target: Path, log: Path) -> None:
+def _initialise(words: list[str], target: Path, log: Path) -> None:
     """Make a new data directory beside its place and rename it: a killed call leaves no half-made one."""
     check_space([Need(target, DATADIR_BYTES, "data directory")])
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -215,65 +196,38 @@ def _initialise(mysqld: Path, common: list[str], user: list[str], target: Path, 
     temporary = target.with_name(f".{target.name}.init-{os.getpid()}")
     temporary.mkdir(mode=0o750)
     say(f"initialising {target} (user root without a password)")
-    offset = log.stat().st_size if log.exists() else 0
     try:
-        with log.open("ab") as output:
-            command: list[str | Path] = [mysqld, *common, *user, "--initialize-insecure", f"--datadir={temporary}"]
-            code = subprocess.run(
-                tied(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/"
-            ).returncode
-        if code != 0:
-            raise RedstartError(f"initialising failed; the end of {log}:\n{_log_tail(log, offset)}")
+        initialise("mysqld", words, temporary, log)
         temporary.rename(target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _answers(mysqladmin: Path, server: Running) -> bool:
-    ping: list[str | Path] = [
-        mysqladmin,
-        "--no-defaults",
-        f"--socket={server.socket}",
-        "--user=root",
-        "--connect-timeout=5",
-        "ping",
-    ]
-    return subprocess.run(ping, capture_output=True).returncode == 0
+class _Server(Mysqld):
+    """A server that outlives the call; it is waited for as long as it lives, for a recovery may take hours."""
 
+    poll_sec = 0.1
+    is_tied = False
+    # What of its log was shown, and when.
+    _shown = 0
+    _last_note = 0.0
 
-def _show_phases(text: str) -> None:
-    """Lines of the error log without time, thread and subsystem: `InnoDB initialization has ended.`"""
-    for line in text.splitlines():
-        parts = line.split("] ")
-        say("  " + (parts[-1] if len(parts) >= 4 else line))
-
-
-def _wait_until_up(layout: Layout, server: Running, log_offset: int) -> None:
-    """Wait as long as the process lives: a recovery may take hours."""
-    log = Path(server.log)
-    begin = last_note = time.monotonic()
-    shown = log_offset
-    mysqladmin = layout.binary(server.preset, "mysqladmin")
-    while True:
-        up = Path(server.socket).exists() and _answers(mysqladmin, server)
-        with log.open("rb") as file:
-            file.seek(shown)
-            text = file.read()
-        complete = text[: text.rfind(b"\n") + 1]
-        shown += len(complete)
-        _show_phases(complete.decode("utf-8", "replace"))
-        if up:
-            say(f"answers after {time.monotonic() - begin:.1f} s")
-            return
-        if not is_alive(server):
-            raise RedstartError(f"mysqld ended before it answered; the end of {log}:\n{_log_tail(log, log_offset)}")
-        if complete:
-            last_note = time.monotonic()
-        elif time.monotonic() - last_note >= WAIT_NOTE_SEC:
-            last_note = time.monotonic()
-            say(f"  still starting after {duration(last_note - begin)} (./redstart down stops it)")
-        time.sleep(0.1)
+    def is_ready(self) -> bool:
+        """Whether it answers; shows its log without time, thread and subsystem: `InnoDB initialization has ended.`"""
+        is_up = super().is_ready()
+        new = self.said()[self._shown :].rpartition("\n")[0]
+        for line in new.splitlines():
+            parts = line.split("] ")
+            say("  " + (parts[-1] if len(parts) >= 4 else line))
+        now = time.monotonic()
+        if new:
+            self._shown += len(new) + 1
+            self._last_note = now
+        elif now - max(self._last_note, self.begin) >= WAIT_NOTE_SEC:
+            self._last_note = now
+            say(f"  still starting after {duration(now - self.begin)} (./redstart down stops it)")
+        return is_up
 
 
 def describe(layout: Layout, server: Running) -> None:
@@ -299,43 +253,26 @@ def up(layout: Layout, preset: str, version: str, datadir: Path, port: int | Non
     if note:
         say(note)
     port = choose_port(port)
-    mysqld = layout.binary(preset, "mysqld")
-    common = _common_options(layout, preset)
+    words = _words(layout, preset)
     log = datadir.with_name(datadir.name + ".log")
     is_new = found.kind is datadirs.Kind.NEW
-    user = _user_options(options, os.geteuid() if is_new else datadir.stat().st_uid)
+    _check_user(options, os.geteuid() if is_new else datadir.stat().st_uid)
     if is_new:
-        _initialise(mysqld, common, user, datadir, log)
+        _initialise(words, datadir, log)
 
-    socket_file = socket_path(datadir)
-    command = [
-        mysqld,
-        *common,
-        *user,
-        f"--datadir={datadir}",
-        f"--port={port}",
-        f"--socket={socket_file}",
-        "--bind-address=127.0.0.1",
-        *options,
-    ]
-    with log.open("ab") as output:
-        offset = output.tell()
-        process = subprocess.Popen(
-            list(map(str, command)),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd="/",
-            start_new_session=True,
-        )
-    started = _started_ticks(process.pid)
-    if started is None:
-        raise RedstartError(f"mysqld ended at once; the end of {log}:\n{_log_tail(log, offset)}")
-    server = Running(process.pid, started, preset, str(datadir), port, str(socket_file), str(log), list(options))
-    _write_state(layout, server)
-    say(f"starting mysqld {version} (process {process.pid})")
-    _wait_until_up(layout, server, offset)
-    describe(layout, server)
+    # mysqld warns of a process id in a folder whose path others can enter.
+    own = [f"--port={port}", "--bind-address=127.0.0.1", f"--pid-file={datadir / 'mysqld.pid'}"]
+    server = _Server("mysqld", words, datadir, log, [*own, *options], _run_folder(datadir))
+    server.launch()
+    running = Running(
+        server.process.pid, _started_ticks(server.process.pid) or 0, preset, str(datadir), port, str(server.socket), str(log),
+        list(options),
+    )  # fmt: skip
+    _write_state(layout, running)
+    say(f"starting mysqld {version} (process {running.pid})")
+    server.await_ready(math.inf)
+    say(f"answers after {time.monotonic() - server.begin:.1f} s")
+    describe(layout, running)
 
 
 def check_same(running: Running, datadir: Path | None, port: int | None, options: Sequence[str]) -> None:
