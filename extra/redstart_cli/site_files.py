@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""A hook of mkdocs: the files of the site and what their headings are called.
+"""A hook of mkdocs: the files of the site, what their headings are called, and its pictures.
 
 Files have the paths that they have in the repository, so that no link is written anew. The README is the first page.
 Pages are those of docs/ and whatever they lead to: a page, or a file that is served as it is.
@@ -18,6 +18,11 @@ from pymdownx import slugs
 _FIRST = "README.md"
 # A link or a picture of this repository, without its anchor.
 _LINK = re.compile(r"""(?:\]\(|\b(?:src|srcset)=")(?![a-z]+:|#|/)([^)#"\s]+)""")
+
+# A picture that is another one in the dark.
+_PICTURE = re.compile(
+    r"""<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*<img src="([^"]+)"([^>]*)>\s*</picture>"""
+)
 
 
 def linked_files(repo: Path) -> list[str]:
@@ -46,3 +51,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     names = [*linked_files(repo), *map(str, config.extra_css)]
     ours = [File(name, str(repo), config.site_dir, config.use_directory_urls) for name in names]
     return Files([*theme, *ours])
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Pictures go by the page, which a reader may switch to light or dark, and not by the reader's system."""
+    return _PICTURE.sub(r'<img src="\2#only-light"\3><img src="\1#only-dark"\3>', html)

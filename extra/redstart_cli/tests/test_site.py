@@ -60,7 +60,7 @@ def test_the_site_is_whole(clone: Layout, monkeypatch: pytest.MonkeyPatch) -> No
         needed += re.findall(r'(?:<img[^>]* src|<source[^>]* srcset)="([^"]+)"', text)
         needed += re.findall(r'<link href="([^"]+)" rel="(?:stylesheet|icon)"', text)
         needed += re.findall(r'<link rel="(?:stylesheet|icon)" href="([^"]+)"', text)
-        assert len(needed) >= 3 and [file for file in needed if not (page.parent / file).is_file()] == []
+        assert len(needed) >= 3 and [file for file in needed if not (page.parent / file.partition("#")[0]).is_file()] == []
         article = text[text.index("<article") : text.index("</article>")]
         wanted = MarkdownIt("commonmark").enable("table").render((REPO / name).read_text(encoding="utf-8"))
         for element in ELEMENTS:
@@ -82,8 +82,13 @@ def test_pictures_for_light_and_dark_pages_are_part_of_the_site(clone: Layout) -
         )
     site.run(clone, serve=False)
     text = page_of(clone, "README.md").read_text(encoding="utf-8")
-    for shown in ('srcset="docs/images/dark.svg"', 'src="docs/images/light.svg"'):
-        assert shown in text and (clone.build / "site" / shown.split('"')[1]).is_file()
+    # The theme shows one of them, as the reader has chosen.
+    assert "<picture" not in text
+    for name in ("light", "dark"):
+        shown = f"docs/images/{name}.svg"
+        assert f'src="{shown}#only-{name}" alt="Bars">' in text and (clone.build / "site" / shown).is_file()
+    styles = "".join(path.read_text(encoding="utf-8") for path in (clone.build / "site/assets").rglob("*.css"))
+    assert '[src$="#only-light"]' in styles and '[src$="#only-dark"]' in styles
 
 
 def test_what_leads_nowhere_is_found(clone: Layout, capfd: pytest.CaptureFixture[str]) -> None:
