@@ -29,7 +29,7 @@ from differential.canary import (
     prefix,
     with_canary,
 )
-from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
+from differential.filesystems import KINDS, FileSystem, check
 from differential.mutations import MUTATIONS
 from differential.report import Report
 from differential.server import has_strace, with_keys
@@ -43,6 +43,7 @@ from differential.states import (
     trusted_in_base,
 )
 from redstart_cli.console import RedstartError
+from redstart_cli.mounts import own_namespace
 from redstart_cli.mysqld import Binary, find_stock
 
 
@@ -89,7 +90,7 @@ class Places:
         self.stack = contextlib.ExitStack()
         if kind is not None:
             check(kind)
-            own_namespace()
+            own_namespace(is_shared=True)
         for number in range(jobs):
             if kind is None:
                 self.free.put((work, None))
@@ -280,7 +281,7 @@ def main() -> int:
         with places.stack:
             show_states(arguments, settings, places, report)
             find_canaries(arguments, settings, places, report)
-    except (CanaryError, FileSystemError, ServerFault, RedstartError, subprocess.SubprocessError, OSError) as error:
+    except (CanaryError, ServerFault, RedstartError, subprocess.SubprocessError, OSError) as error:
         problems.append(f"it could not go on: {error}")
     finally:
         if settings is not None:

@@ -3,54 +3,34 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
+from redstart_cli import tools
+from redstart_cli.tools import ToolError
+
 IMAGE_BYTES = 8 << 30
-CLONE_NEWNS = 0x20000
 FREE_TIMEOUT_SEC = 20
-# What makes a file system, and which package has it.
-MAKERS = {"ext4": ("mkfs.ext4", "e2fsprogs"), "xfs": ("mkfs.xfs", "xfsprogs"), "btrfs": ("mkfs.btrfs", "btrfs-progs"),
-          "overlay": ("mkfs.ext4", "e2fsprogs")}
+# What makes a file system.
+MAKERS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "overlay": "mkfs.ext4"}
 KINDS = [*MAKERS, "tmpfs"]
-
-
-class FileSystemError(Exception):
-    """A file system cannot be made here."""
 
 
 def run(*command: str | Path) -> str:
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
-        raise FileSystemError(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout).strip()}")
+        raise ToolError(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout).strip()}")
     return done.stdout.strip()
 
 
 def check(kind: str) -> None:
-    """Raise an error that says what is missing."""
-    if os.geteuid() != 0:
-        raise FileSystemError(f"a file system ({kind}) can be mounted by root only")
+    """Unavailable, with what is missing, if such a file system cannot be made here."""
+    tools.need_root(f"to mount a file system ({kind})")
     if kind in MAKERS:
-        program, package = MAKERS[kind]
-        for name, owner in ((program, package), ("losetup", "mount")):
-            if shutil.which(name) is None:
-                raise FileSystemError(f"there is no {name}; it is in the package {owner}")
-
-
-def own_namespace() -> None:
-    """See to it that nobody else holds what is mounted from now on: it would stay mounted, by its old device.
-
-    What is unmounted here is unmounted for the servers with mounts of their own too, which are slaves of this one.
-    """
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) != 0:
-        raise FileSystemError(f"no mount namespace can be made: {os.strerror(ctypes.get_errno())}")
-    run("mount", "--make-rprivate", "/")
-    run("mount", "--make-rshared", "/")
+        tools.need(MAKERS[kind], "losetup")
 
 
 def wait_until_free(loop: str) -> None:
@@ -62,7 +42,7 @@ def wait_until_free(loop: str) -> None:
             break
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > end:
-                raise FileSystemError(f"{loop} stays mounted: {error.strerror}") from error
+                raise ToolError(f"{loop} stays mounted: {error.strerror}") from error
         time.sleep(0.1)
     run("blockdev", "--flushbufs", loop)
 
@@ -83,9 +63,9 @@ class FileSystem:
             if kind != "tmpfs":
                 with self.image.open("wb") as image:
                     image.truncate(IMAGE_BYTES)
-                run(MAKERS[kind][0], "-q", self.image)
+                run(MAKERS[kind], "-q", self.image)
             self._mount()
-        except FileSystemError:
+        except ToolError:
             self.close()
             raise
 

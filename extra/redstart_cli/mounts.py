@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import shutil
@@ -11,6 +12,10 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from redstart_cli.tools import ToolError
+
+_CLONE_NEWNS = 0x00020000
+_MS_REC, _MS_PRIVATE, _MS_SHARED = 0x4000, 0x40000, 0x100000
 # What is mounted, and where.
 Mounts = Iterable[tuple[Path, Path]]
 
@@ -32,3 +37,16 @@ def can_mount() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         command = with_mounts(["true"], [(Path(folder), Path(folder))])
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def own_namespace(is_shared: bool = False) -> None:
+    """Give this process a mount namespace of its own, once, before it has threads.
+
+    Another program that makes itself one would otherwise keep mounted, by its old device, what is mounted here. And that goes
+    with the last process, even if it is killed. With `is_shared` what is unmounted here is unmounted for servers with mounts of
+    their own, too, which are slaves of this namespace.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    kinds = [_MS_PRIVATE, _MS_SHARED] if is_shared else [_MS_PRIVATE]
+    if libc.unshare(_CLONE_NEWNS) != 0 or any(libc.mount(b"none", b"/", None, _MS_REC | kind, None) != 0 for kind in kinds):
+        raise ToolError(f"no mount namespace: {os.strerror(ctypes.get_errno())}")

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import zlib
@@ -22,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from overlay import OverlayError, upstream_version
 from redstart_cli import apt, fetch
 from redstart_cli.console import Meter, RedstartError, say, warn
 from redstart_cli.disk import TREE_BYTES, Need, SpaceError, check_space
@@ -385,16 +385,6 @@ def _fill(release: Release, get: Callable[[], Path], folder: Path) -> None:
 # Choosing
 
 
-def checkout_version(folder: Path) -> str:
-    """Version of a MySQL source tree, from its MYSQL_VERSION file."""
-    try:
-        text = (folder / "MYSQL_VERSION").read_text(encoding="utf-8")
-        parts = [re.search(rf"^MYSQL_VERSION_{name}=(\d+)", text, re.MULTILINE) for name in ("MAJOR", "MINOR", "PATCH")]
-        return ".".join(part[1] for part in parts)  # type: ignore[index]
-    except (OSError, TypeError, UnicodeDecodeError) as problem:
-        raise RedstartError(f"{folder} is no MySQL source tree (no readable MYSQL_VERSION file in it)") from problem
-
-
 def release_pin(layout: Layout, version: str) -> Release:
     """The pinned release, or RedstartError naming those that are known."""
     _, releases = read_pins(layout.repo)
@@ -423,7 +413,10 @@ def pristine(layout: Layout, version: str | None = None, checkout: Path | None =
     """
     if checkout is not None:
         checkout = checkout.resolve()
-        found = checkout_version(checkout)
+        try:
+            found = upstream_version(checkout)
+        except OverlayError as problem:
+            raise RedstartError(str(problem)) from problem
         if version is not None and version != found:
             raise RedstartError(f"{checkout} holds {found}, not {version}")
         return Upstream(found, checkout, is_checkout=True)

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from redstart_cli.console import RedstartError, say
+from redstart_cli.mounts import own_namespace
 from torture import preload, redo, stack
 from torture.life import Rig, left_by_last_kill
 from torture.oracle import Verdict, read_journal
@@ -36,7 +37,7 @@ def show_again(rig: Rig, folder: Path) -> bool:
     options = [*case["place"]["options"], "--skip-networking"]
     place = Place(home / "data", home / "error.log", options, environment)
     if case["kind"] == "power":
-        stack.private_mounts()
+        own_namespace()
         image, point = home / "image", home / "fs"
         point.mkdir()
         stack.copy_image(folder / "image", image)

@@ -23,6 +23,7 @@ from redstart_cli.console import RedstartError, duration, error, say, warn
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import this_layout
 from redstart_cli.locks import exclusive
+from redstart_cli.mounts import own_namespace
 from redstart_cli.roots import stock_root
 from redstart_cli.tools import ToolError
 from torture import canaries, recovered, redo, stack, subjects, tamper
@@ -220,7 +221,7 @@ def _able(kinds: tuple[str, ...]) -> list[str]:
         lacks = stack.missing()
         if not lacks:
             try:
-                stack.private_mounts()
+                own_namespace()
             except ToolError as problem:
                 lacks.append(str(problem))
         if lacks:

@@ -8,7 +8,6 @@ mounted. The image and the log are not written out: the machine that runs the te
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shutil
 import tempfile
@@ -21,18 +20,9 @@ from redstart_cli.tools import ToolError
 
 IMAGE_BYTES = 512 << 20
 FILE_SYSTEMS = ("ext4", "xfs")
-_CLONE_NEWNS = 0x00020000
-_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _MAKE = {"ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
          "xfs": ["mkfs.xfs", "-q", "-f", "-K"]}  # fmt: skip
-PROGRAMS = {
-    "qemu-nbd": "qemu-utils",
-    "nbdfuse": "libnbd-bin",
-    "mkfs.ext4": "e2fsprogs",
-    "mkfs.xfs": "xfsprogs",
-    "fusermount3": "fuse3",
-    "losetup": "mount",
-}
+PROGRAMS = ("qemu-nbd", "nbdfuse", "mkfs.ext4", "mkfs.xfs", "fusermount3", "losetup")
 ROOT = "root (mounts and loop devices)"
 DEVICES = ("/dev/fuse", "/dev/loop-control")
 
@@ -45,7 +35,7 @@ def missing() -> list[str]:
 
 def missing_programs() -> list[str]:
     """The part of it that can be installed."""
-    return [f"{name} (apt-get install {package})" for name, package in PROGRAMS.items() if shutil.which(name) is None]
+    return [f"{name} (apt-get install {tools.PACKAGES[name]})" for name in PROGRAMS if shutil.which(name) is None]
 
 
 def missing_devices() -> list[str]:
@@ -90,17 +80,6 @@ def _on_loop(file: Path, point: Path, kind: str, options: str, *how: str) -> Ite
         yield
     finally:
         nbd.detach("umount", point)
-
-
-def private_mounts() -> None:
-    """Give this process a mount namespace of its own, once, before it has threads.
-
-    Another program that makes itself one while the disk is mounted would otherwise keep it mounted. And whatever is
-    mounted here goes with the last process, even if it is killed.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
-        raise ToolError(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
 
 
 def options_of(kind: str) -> str:

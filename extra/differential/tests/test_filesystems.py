@@ -6,18 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from differential import filesystems
-from differential.filesystems import KINDS, FileSystem, FileSystemError, check, own_namespace
+from differential.filesystems import KINDS, FileSystem, check
+from redstart_cli import tools
+from redstart_cli.mounts import own_namespace
+from redstart_cli.tools import ToolError
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(filesystems.shutil, "which", lambda name: None if name == "mkfs.xfs" else name)
-    with pytest.raises(FileSystemError, match="mkfs.xfs.*xfsprogs"):
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None if name == "mkfs.xfs" else name)
+    with pytest.raises(ToolError, match="mkfs.xfs.*xfsprogs"):
         check("xfs")
     check("ext4")
     monkeypatch.setattr(os, "geteuid", lambda: 1)
-    with pytest.raises(FileSystemError, match="root"):
+    with pytest.raises(ToolError, match="root"):
         FileSystem("tmpfs", tmp_path / "f")
 
 
@@ -26,9 +28,9 @@ def test_files_stay_when_the_device_changes(kind: str, tmp_path: Path) -> None:
     place = tmp_path / "f"
     try:
         check(kind)
-        own_namespace()
+        own_namespace(is_shared=True)
         made = FileSystem(kind, place)
-    except FileSystemError as error:
+    except ToolError as error:
         pytest.skip(str(error))
     try:
         file = place / "file"

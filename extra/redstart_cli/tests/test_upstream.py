@@ -428,7 +428,7 @@ def test_checkout(layout: Layout, archive: Path, tmp_path: Path) -> None:
     assert found.version == "9.7.9" and found.tree == tree and found.is_checkout
     with pytest.raises(RedstartError, match="holds 9.7.9, not 9.7.4"):
         upstream.pristine(layout, "9.7.4", tree)
-    with pytest.raises(RedstartError, match="no MySQL source tree"):
+    with pytest.raises(RedstartError, match="is not a MySQL source tree"):
         upstream.pristine(layout, checkout=tmp_path)
 
 

@@ -177,5 +177,5 @@ def test_a_kind_that_cannot_run_is_no_silent_pass(monkeypatch: pytest.MonkeyPatc
     assert CliRunner().invoke(cli.main, arguments).exit_code == 1
     assert CliRunner().invoke(cli.main, ["--kinds", "power", "--work", str(tmp_path)]).exit_code == 1
     monkeypatch.setattr(stack, "missing", list)
-    monkeypatch.setattr(stack, "private_mounts", lambda: None)
+    monkeypatch.setattr(cli, "own_namespace", lambda: None)
     assert CliRunner().invoke(cli.main, arguments).exit_code == 0
