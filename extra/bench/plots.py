@@ -185,10 +185,7 @@ def _sizes(runs: Sequence[Run]) -> dict[str, list[Run]]:
 def _per_size(runs: Sequence[Run], where: str) -> list[Plot]:
     plots = []
     for size, chosen in _sizes(runs).items():
-        labels, values = _bar_data(chosen, "ready_s")
-        if labels:
-            svg = _bars(labels, values, "seconds until ready")
-            plots.append(Plot(f"Start time: {where}, {size}", svg))
+        plots += _bars_of(chosen, "ready_s", "seconds until ready", f"Start time: {where}, {size}")
     return plots
 
 
@@ -200,16 +197,6 @@ def _phases(runs: Sequence[Run], where: str) -> list[Plot]:
         if rows:
             plots.append(Plot(f"Phases: {where}, {size}", _stack(rows, "seconds")))
     return plots
-
-
-def _bar_data(runs: Sequence[Run], metric: str) -> tuple[list[str], list[Summary]]:
-    labels, values = [], []
-    for _, subject, chosen in groups(runs):
-        value = good(chosen, metric)
-        if value is not None:
-            labels.append(subject)
-            values.append(value)
-    return labels, values
 
 
 def _first_use(documents: Sequence[Document]) -> list[Plot]:
@@ -224,36 +211,6 @@ def _first_use(documents: Sequence[Document]) -> list[Plot]:
                     rows[subject] = {"start": ready.median, mode: last.median - ready.median}
             if rows:
                 plots.append(Plot(f"First use: {where}", _stack(rows, "seconds until the last answer")))
-            labels, values = _bar_data(chosen, "latency_p99_ms")
-            if labels:
-                svg = _bars(labels, values, "ms that 99 % of the queries do not exceed")
-                plots.append(Plot(f"First use, latency: {where}", svg))
-    return plots
-
-
-def _undo(documents: Sequence[Document]) -> list[Plot]:
-    plots = []
-    for (mode, profile), runs in _select(documents, "undo").items():
-        for size, chosen in _sizes(runs).items():
-            for metric, unit in (
-                ("resurrect_s", "seconds until the locks are found"),
-                ("resurrect_mib_per_sec", "MiB of undo read a second"),
-            ):
-                labels, values = _bar_data(chosen, metric)
-                if any(value.maximum for value in values):
-                    caption = f"Undo: {mode} start, profile {profile}, {size}"
-                    plots.append(Plot(caption, _bars(labels, values, unit)))
-    return plots
-
-
-def _binlog(documents: Sequence[Document]) -> list[Plot]:
-    plots = []
-    for (mode, profile), runs in _select(documents, "binlog").items():
-        for size, chosen in _sizes(runs).items():
-            labels, values = _bar_data(chosen, "ready_s")
-            if labels:
-                caption = f"Last binary log: {mode}, profile {profile}, {size}"
-                plots.append(Plot(caption, _bars(labels, values, "seconds until ready")))
     return plots
 
 
@@ -272,30 +229,38 @@ def _ddl(documents: Sequence[Document]) -> list[Plot]:
     return plots
 
 
-def _outage(documents: Sequence[Document]) -> list[Plot]:
-    plots = []
-    for (_, profile), runs in _select(documents, "outage").items():
-        for size, chosen in _sizes(runs).items():
-            for metric, unit in (
-                ("first_query_s", "seconds until the first query is answered"),
-                ("tables_answered_s", "seconds until all tables have answered"),
-                ("load_back_s", "seconds until 90 % of the throughput before is reached"),
-            ):
-                labels, values = _bar_data(chosen, metric)
-                if labels:
-                    plots.append(Plot(f"Outage: profile {profile}, {size}", _bars(labels, values, unit)))
-    return plots
+# Bars of all runs: the experiment, the caption and, by metric, the unit. With {size} in the caption a plot for each size.
+BARS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("first-use", "First use, latency: {mode}, profile {profile}, {size}",
+     {"latency_p99_ms": "ms that 99 % of the queries do not exceed"}),
+    ("undo", "Undo: {mode} start, profile {profile}, {size}",
+     {"resurrect_s": "seconds until the locks are found", "resurrect_mib_per_sec": "MiB of undo read a second"}),
+    ("binlog", "Last binary log: {mode}, profile {profile}, {size}", {"ready_s": "seconds until ready"}),
+    ("outage", "Outage: profile {profile}, {size}",
+     {"first_query_s": "seconds until the first query is answered",
+      "tables_answered_s": "seconds until all tables have answered",
+      "load_back_s": "seconds until 90 % of the throughput before is reached"}),
+    ("fileio", "fileio: {mode}, profile {profile}", {"iops": "reads a second"}),
+    ("oltp", "oltp: {mode}, profile {profile}, {size}", {"transactions_per_sec": "transactions a second"}),
+)  # fmt: skip
 
 
-def _simple(
-    documents: Sequence[Document], experiment: str, metric: str, unit: str
-) -> list[Plot]:
+def _bars_of(runs: Sequence[Run], metric: str, unit: str, caption: str) -> list[Plot]:
+    """A plot of the medians of all subjects; none if there is nothing to be seen."""
+    values = {subject: good(chosen, metric) for _, subject, chosen in groups(runs)}
+    shown = {subject: value for subject, value in values.items() if value is not None}
+    if not any(value.maximum for value in shown.values()):
+        return []
+    return [Plot(caption, _bars(list(shown), list(shown.values()), unit))]
+
+
+def _all_bars(documents: Sequence[Document]) -> list[Plot]:
     plots = []
-    for (mode, profile), runs in _select(documents, experiment).items():
-        labels, values = _bar_data(runs, metric)
-        if labels:
-            caption = f"{experiment}: {mode}, profile {profile}"
-            plots.append(Plot(caption, _bars(labels, values, unit)))
+    for experiment, caption, metrics in BARS:
+        for (mode, profile), runs in _select(documents, experiment).items():
+            for size, chosen in (_sizes(runs) if "{size}" in caption else {"": runs}).items():
+                for metric, unit in metrics.items():
+                    plots += _bars_of(chosen, metric, unit, caption.format(mode=mode, profile=profile, size=size))
     return plots
 
 
@@ -304,10 +269,6 @@ def plots(documents: Sequence[Document]) -> list[Plot]:
     return [
         *_startup(documents),
         *_first_use(documents),
-        *_undo(documents),
-        *_binlog(documents),
         *_ddl(documents),
-        *_outage(documents),
-        *_simple(documents, "fileio", "iops", "reads a second"),
-        *_simple(documents, "oltp", "transactions_per_sec", "transactions a second"),
+        *_all_bars(documents),
     ]
