@@ -28,7 +28,7 @@ from redstart_cli.package import package, work_folder
 from redstart_cli.process import module_environment, run_captured, run_module, tied
 from redstart_cli.result import Level, Skip
 from redstart_cli.roots import machine_mirror, remove_root, stock_root
-from redstart_cli.tools import Unavailable
+from redstart_cli.tools import Unavailable, need_root
 from redstart_cli.upstream import NoOriginError, Upstream, pristine, read_pins, reading
 from torture import stack
 
@@ -295,7 +295,7 @@ class Tester:
     def packages(self) -> Level:
         """Debian packages: lintian, and a swap with stock and back in roots made by debootstrap; argument: a folder of
         packages instead of new ones."""
-        _need_root("the test of the packages")
+        need_root("the test of the packages")
         level = Level("packages")
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             made = self._packages()
@@ -344,7 +344,7 @@ class Tester:
     def stock(self) -> Level:
         """The packages against Debian's MySQL: files, hardening, options, plugins, variables; argument: a folder of
         packages instead of new ones."""
-        _need_root("the comparison with stock")
+        need_root("the comparison with stock")
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             return parity.run(self._layout.repo, self._packages(), self._stock_root(), work_folder(self._layout) / "parity")
 
@@ -353,7 +353,7 @@ class Tester:
     def dockerfile(self) -> Level:
         """The steps of the Dockerfile in a root, and what its image starts; the image by buildah, and its start. Argument:
         a folder of packages instead of new ones, or `all`: the steps of the stage that compiles, too, without buildah."""
-        _need_root("the test of the Dockerfile")
+        need_root("the test of the Dockerfile")
         work = work_folder(self._layout) / "image"
         repo, mirror = self._layout.repo, machine_mirror()
         command: list[str | Path] = [sys.executable, "-m", "dropin.dockerfile", repo / "Docker/Dockerfile", repo, work, mirror]
@@ -387,7 +387,7 @@ class Tester:
 
     def swap(self) -> Level:
         """Stock and this build in turns on one data directory; argument: turns."""
-        _need_root("the swap test")
+        need_root("the swap test")
         turns = self._arguments[0] if self._arguments else str(SWAP_TURNS)
         if not turns.isdigit() or not 2 <= int(turns) <= 1000:
             raise RedstartError(f"the number of turns must be 2 to 1000, not {turns!r}")
@@ -516,11 +516,6 @@ def _remove_roots(roots: Sequence[Path]) -> None:
     for root in roots:
         if root.exists():
             remove_root(root)
-
-
-def _need_root(what: str) -> None:
-    if os.geteuid() != 0:
-        raise RedstartError(f"{what} needs root (debootstrap, chroot)")
 
 
 def pytest_folders(repo: Path) -> list[str]:

@@ -592,7 +592,7 @@ def test_the_first_failure_in_a_root_is_the_last_there(layout: Layout, monkeypat
 
 
 def test_swap_keeps_its_folder_for_a_failure(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testing, "_need_root", lambda _: None)
+    monkeypatch.setattr(testing, "need_root", lambda _: None)
     monkeypatch.setattr(testing.Tester, "_build", lambda self, targets: None)
     monkeypatch.setattr(testing.Tester, "_stock_root", lambda _: layout.build / "stock")
     work, folder = layout.build / "test/swap", layout.repo / "extra/dropin"
@@ -629,7 +629,7 @@ def test_dockerfile_by_its_steps_and_by_buildah(layout: Layout, monkeypatch: pyt
     packages = tmp_path / "given"
     packages.mkdir()
     (packages / "redstart-server_1_all.deb").touch()
-    monkeypatch.setattr(testing, "_need_root", lambda _: None)
+    monkeypatch.setattr(testing, "need_root", lambda _: None)
     monkeypatch.setattr(testing, "machine_mirror", lambda: "http://mirror")
     folder, work = layout.repo / "extra/dropin", layout.build / "packaging/image"
     folder.mkdir(parents=True)
