@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -204,6 +205,13 @@ class Root:
         query = ("dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n")
         lines = self.call(*query, *names).stdout.splitlines()
         return [name for name, status in map(str.split, lines) if status == "installed"]
+
+    def candidate(self, package: str) -> str:
+        """MySQL's release of the package that apt would install."""
+        said = self.run("apt-cache", "policy", package)
+        found = re.search(r"^ *Candidate: (?:\d+:)?(\d+\.\d+\.\d+)", said, re.MULTILINE)
+        assert found, f"{MIRROR} has no {package}: {said}"
+        return found[1]
 
     # The server
 

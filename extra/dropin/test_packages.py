@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from redstart_cli.roots import check_pinned
 from dropin import test_installation as new_machine
-from dropin.debian import MYSQL, OURS, REPO, WRONG_SETTING, Root
+from dropin.debian import MIRROR, MYSQL, OURS, REPO, WRONG_SETTING, Root
 
 STOCK = ("mysql-server", "mysql-server-core", "mysql-client", "mysql-client-core")
 TABLES = """
@@ -44,6 +45,7 @@ RELEASE_OFFSET, RELEASE_8_0_38 = 8, b"\x00\x01\x38\xa6"
 @pytest.fixture(scope="module")
 def root() -> Iterator[Root]:
     with Root("sid", "bookworm") as found:
+        check_pinned(found.candidate("mysql-server"), MIRROR)
         yield found
 
 
@@ -95,7 +97,7 @@ def addresses(root: Root) -> list[str]:
     """Those of a new installation of stock, which runs and gets tables."""
     root.install("mysql-server")
     root.start()
-    assert "9.7." in root.version() and "redstart" not in root.version()
+    assert "redstart" not in root.version()
     found = root.values("@@bind_address")
     root.fill(TABLES)
     assert root.sql("SELECT COUNT(*) > 1000 FROM t.a") == "1"

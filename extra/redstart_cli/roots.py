@@ -39,7 +39,7 @@ def stock_root(roots: Path, logs: Path) -> Path:
     """
     root = roots / "stock"
     if root.exists():
-        _check_version(root)
+        check_pinned(stock_version(root), str(root))
         return root
     tools.need_root("the stock subject (debootstrap and chroot)")
     tools.need("debootstrap")
@@ -56,7 +56,7 @@ def stock_root(roots: Path, logs: Path) -> Path:
     except ToolError as error:
         raise Unavailable(f"the stock subject's root could not be made (see {log}): {error}") from error
     os.rename(making, root)
-    _check_version(root)
+    check_pinned(stock_version(root), str(root))
     return root
 
 
@@ -74,14 +74,14 @@ def stock_version(root: Path) -> str:
     raise ToolError(f"{root} has no {SERVER_PACKAGE}; remove it, so that it is made anew")
 
 
-def _check_version(root: Path) -> None:
+def check_pinned(found: str, where: str) -> None:
+    """ToolError if a stock server is another release than the pinned one, with which nothing is to be compared."""
     pinned, _ = read_pins(this_layout().repo)
-    found = stock_version(root)
     if found != pinned:
         raise ToolError(
-            f"the stock server in {root} is MySQL {found}, cmake/upstream.json pins {pinned}: they are not compared. "
-            f"If the archive has {pinned}, remove the root, so that it is made anew; if it has gone on to another "
-            "release, pin that one: docs/upgrading-upstream.md"
+            f"the stock server in {where} is MySQL {found}, cmake/upstream.json pins {pinned}: they are not compared. "
+            f"If the archive has {pinned}, remove a root that has {found}, so that it is made anew; if the archive has gone on "
+            "to another release, pin that one: docs/upgrading-upstream.md"
         )
 
 
