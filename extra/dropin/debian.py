@@ -153,6 +153,15 @@ class Root:
             found[str(path)] = (stat.st_uid, stat.st_mode, stat.st_size, stat.st_mtime_ns, contents)
         return found
 
+    def settings(self) -> dict[str, tuple[int, int, int, bytes]]:
+        """Owner, mode and bytes of everything in /etc that is not ours alone: accounts and services are there, too."""
+        found = {}
+        for path in (self / "etc").rglob("*"):
+            stat = path.lstat()
+            contents = bytes(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+            found[str(path)] = (stat.st_uid, stat.st_gid, stat.st_mode, contents)
+        return {name: facts for name, facts in found.items() if "redstart" not in name}
+
     # Programs
 
     def call(self, *words: str, user: str = "", stdin: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -189,6 +198,25 @@ class Root:
 
     def purge(self, *packages: str) -> None:
         self.apt("purge", *packages)
+
+    def purge_beside(self, *others: str) -> None:
+        """Purge ours, whose place others have taken: nothing of theirs goes, and their server runs on."""
+
+        def theirs() -> list[object]:
+            folders = ("/var/lib/mysql", "/var/lib/mysql-files", "/var/lib/mysql-keyring", "/var/log/mysql")
+            owners = self.run("stat", "-c", "%n %U:%G %a", *folders)
+            changed = self.call("dpkg", "--verify", *others).stdout
+            return [self.installed(*others), self.server, self.settings(), owners, changed]
+
+        # A link of the name that was our unit's other one.
+        self.systemctl("mask", "mysql.service")
+        before = theirs()
+        assert (self / "etc/mysql/redstart.cnf").exists()
+        self.run("dpkg", "--purge", *OURS)
+        assert not (self / "etc/mysql/redstart.cnf").exists()
+        assert theirs() == before
+        self.systemctl("unmask", "mysql.service")
+        self.assert_data()
 
     def configure(self) -> None:
         """dpkg goes on where it was refused."""

@@ -76,6 +76,10 @@ def test_the_way_back(root: Root, theirs: list[str]) -> None:
     root.assert_data()
 
 
+def test_a_purge_of_ours_takes_nothing_of_the_others(root: Root) -> None:
+    root.purge_beside(*SERVER, *LIBRARY)
+
+
 def test_the_second_way(root: Root) -> None:
     root.install(*root.ours)
     root.assert_running()

@@ -251,6 +251,10 @@ def test_apt_swaps_both_ways_without_a_purge(root: Root) -> None:
 
 def test_log_rotation_of_stock(root: Root) -> None:
     new_machine.rotate(root)
+
+
+def test_a_purge_of_ours_takes_nothing_of_stock(root: Root) -> None:
+    root.purge_beside(*STOCK)
     root.stop()
 
 
