@@ -6,6 +6,7 @@ Each test goes on where the one before has ended.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,3 +103,13 @@ def test_everything_can_be_purged(root: Root) -> None:
     # The first went with the plugins that it needs, unless apt keeps it.
     root.run("dpkg", "--purge", *LIBRARY)
     assert not root.installed(*OURS, *SERVER, *LIBRARY)
+
+
+def test_the_others_take_over_a_database_that_ours_have_made(root: Root, theirs: list[str]) -> None:
+    for path in (root.data, *(root / f"var/lib/mysql-{name}" for name in ("files", "keyring"))):
+        shutil.rmtree(path, ignore_errors=True)
+    root.install(*root.ours)
+    root.fill()
+    root.install(*theirs)
+    assert not root.installed(*OURS)
+    root.assert_data()
