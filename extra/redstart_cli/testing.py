@@ -275,11 +275,12 @@ class Tester:
         return self._pytest(self._dropin_environment() | environment, f"{_DROPIN_FOLDER}/test_replication.py")
 
     def image(self) -> Level:
-        """The entry point and the health check of the image, with the built server; as root also a start as root."""
+        """The entry point and the health check of the image, with the built server; as root also a start as root, and one as
+        Docker/kubernetes.yaml has it."""
         self._build([*SERVER_TARGETS, "mysql", "mysqladmin", "mysql_tzinfo_to_sql"])
         targets = [f"{_DROPIN_FOLDER}/test_entrypoint.py"]
         if os.geteuid() == 0:
-            targets.append(f"{_DROPIN_FOLDER}/test_entrypoint_root.py")
+            targets += [f"{_DROPIN_FOLDER}/test_entrypoint_root.py", f"{_DROPIN_FOLDER}/test_pod.py"]
         level = self._pytest(self._dropin_environment(), *targets)
         if len(targets) == 1:
             level.skips.append(Skip("entry point as root", "needs root"))

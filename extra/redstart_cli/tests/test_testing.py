@@ -541,7 +541,7 @@ def test_torture(
     assert level.counts() == f"{counts}, 0 skipped"
 
 
-@pytest.mark.parametrize(("uid", "counts"), [(0, "2 passed, 0 failed, 0 skipped"), (1000, "1 passed, 0 failed, 1 skipped")])
+@pytest.mark.parametrize(("uid", "counts"), [(0, "3 passed, 0 failed, 0 skipped"), (1000, "1 passed, 0 failed, 1 skipped")])
 def test_image_as_root_and_as_another_user(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, uid: int, counts: str
 ) -> None:
@@ -549,7 +549,7 @@ def test_image_as_root_and_as_another_user(
     monkeypatch.setattr(testing.os, "geteuid", lambda: uid)
     folder = layout.repo / "extra/dropin"
     folder.mkdir(parents=True)
-    for name in ("test_entrypoint.py", "test_entrypoint_root.py"):
+    for name in ("test_entrypoint.py", "test_entrypoint_root.py", "test_pod.py"):
         (folder / name).write_text("import os\ndef test_it(): assert os.environ['REDSTART_CLIENTS']\n")
     level = testing.Tester(layout, None, None, []).image()
     assert level.counts() == counts
