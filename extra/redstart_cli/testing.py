@@ -16,7 +16,7 @@ from shutil import disk_usage, rmtree
 from typing import Any
 
 from bench.layout import default_layout
-from redstart_cli import lint, mtr, nightly, parity, proof, reproducible, skips, tidy
+from redstart_cli import lint, mtr, nightly, parity, proof, reproducible, skips, tidy, upgrade
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -384,6 +384,15 @@ class Tester:
         with exclusive(self._layout.build / "package.lock", "the packages of this clone"):
             return reproducible.run(self._layout, self._arguments, options, self._version, self._checkout)
 
+    # upgrade
+
+    def upgrade(self) -> Level:
+        """A patch release of MySQL that is made up: each edit lands in it, and all of ours compiles."""
+        self._build(SERVER_TARGETS)
+        with exclusive(self._layout.lock, str(self._layout.build)):
+            upstream = pristine(self._layout, self._version, self._checkout)
+            return upgrade.run(self._layout, self._preset, upstream)
+
     # swap
 
     def swap(self) -> Level:
@@ -562,6 +571,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "stock": Tester.stock,
     "dockerfile": Tester.dockerfile,
     "reproducible": Tester.reproducible,
+    "upgrade": Tester.upgrade,
     "swap": Tester.swap,
     "differential": Tester.differential,
     "binlog": Tester.binlog,
@@ -572,9 +582,9 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
 # Levels that have no use for arguments.
-NO_ARGUMENTS = ("image", "installation")
+NO_ARGUMENTS = ("image", "installation", "upgrade")
 # Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
-NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "swap", "fuzz", "tidy")
+NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "upgrade", "swap", "fuzz", "tidy")
 
 
 def run_levels(
