@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -271,7 +272,6 @@ class Web:
 def web(layout: Layout, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     """Download areas of one server, beside an archive that has no 9.7.4 any more."""
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.delenv("MYSQL_KEYRING", raising=False)
     next(archive.glob("*.deb")).unlink()
     found = Web(layout, tmp_path)
     thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -394,27 +394,32 @@ def test_no_disk_space_ends_it(layout: Layout, web: Web, monkeypatch: pytest.Mon
 def test_signatures(
     layout: Layout, web: Web, program: Program, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def fetch_again() -> str:
+        shutil.rmtree(layout.upstream, ignore_errors=True)
+        (cache_dir() / "mysql-9.7.4.tar.gz").unlink(missing_ok=True)
+        upstream.pristine(layout)
+        return capsys.readouterr().out
+
     web.origins("/a", signature=".asc")
     web.answers["/a"] = web.tarball("x")
-    upstream.pristine(layout)
-    assert "its signature was not checked (no MYSQL_KEYRING)" in capsys.readouterr().out
-
-    shutil.rmtree(layout.upstream)
-    (cache_dir() / "mysql-9.7.4.tar.gz").unlink()
-    monkeypatch.setenv("MYSQL_KEYRING", "/keys.gpg")
-    with pytest.raises(NoOriginError, match="no signature at .*/a.asc: HTTP Error 404"):
-        upstream.pristine(layout)
+    program("gpgv", '#!/bin/sh\n[ "$1" = --keyring ] && [ -s "$2" ] && grep -q good "$3" || { echo BAD >&2; exit 1; }\n')
+    assert re.search(r"signature was not checked \(none came from .*/a.asc: HTTP Error 404", fetch_again())
     web.answers["/a.asc"] = b"good"
-    program("gpgv", '#!/bin/sh\n[ "$1 $2" = "--keyring /keys.gpg" ] && grep -q good "$3" || { echo BAD >&2; exit 1; }\n')
-    upstream.pristine(layout)
-    assert "its signature is good, says gpgv with /keys.gpg" in capsys.readouterr().out
-
-    shutil.rmtree(layout.upstream)
-    (cache_dir() / "mysql-9.7.4.tar.gz").unlink()
+    assert "its signature is good, says gpgv with mysql-signing-key.asc" in fetch_again()
     web.answers["/a.asc"] = b"another"
-    with pytest.raises(NoOriginError, match="wrong signature, says gpgv with /keys.gpg: BAD"):
-        upstream.pristine(layout)
+    with pytest.raises(NoOriginError, match="wrong signature, says gpgv with mysql-signing-key.asc: BAD"):
+        fetch_again()
     assert nothing_left(layout)
+    monkeypatch.setattr(fetch.shutil, "which", lambda _: None)
+    assert "its signature was not checked (no gpgv)" in fetch_again()
+
+
+def test_the_pinned_key_is_the_one_that_mysql_signs_with(tmp_path: Path) -> None:
+    """The signature is that of mysql-9.7.2.tar.gz. Of other bytes it is bad; of another key it could not be checked."""
+    file, signature = tmp_path / "file", tmp_path / "file.asc"
+    file.write_text("something else")
+    shutil.copy(Path(__file__).with_name("mysql-9.7.2.tar.gz.asc"), signature)
+    assert 'BAD signature from "MySQL Release Engineering <mysql-build@oss.oracle.com>"' in fetch.wrong_signature(file, signature)
 
 
 def test_unknown_version(layout: Layout, archive: Path) -> None:
