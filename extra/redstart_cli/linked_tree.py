@@ -22,7 +22,7 @@ from redstart_cli.process import run_captured
 _COMPILE_TIMEOUT_SEC = 600
 _FAILURE_LINES = 30
 _SOURCES = (".c", ".cc", ".cpp")
-_PCH = ("-Winvalid-pch", "-fpch-preprocess")
+PCH = ("-Winvalid-pch", "-fpch-preprocess")
 
 
 def is_compiled(path: str) -> bool:
@@ -85,7 +85,7 @@ class LinkedTree:
             elif argument in ("-o", "-MF"):
                 next(arguments)
                 result += [argument, f"{self.object(path)}{'.d' if argument == '-MF' else ''}"]
-            elif argument not in _PCH:
+            elif argument not in PCH:
                 result.append(argument.replace(str(self._layout.source), str(self.tree)))
         return result if is_optimised else [*result, "-O0"]
 

@@ -62,6 +62,7 @@ def parts(seed: int) -> list[Part]:
         Part("fuzz", ("fuzz", "--", "--runs", str(FUZZ_RUNS), "--seed", str(seed))),
         Part("reproducible", ("reproducible",)),
         Part("tidy", ("tidy",)),
+        Part("arm64", ("arm64",)),
         Part("upgrade", ("upgrade",)),
         Part("unit-debug", ("unit", "--preset", "debug")),
         Part("mtr-debug", ("mtr", "--preset", "debug")),

@@ -16,7 +16,7 @@ from shutil import disk_usage, rmtree
 from typing import Any
 
 from bench.layout import default_layout
-from redstart_cli import lint, mtr, nightly, parity, proof, reproducible, skips, tidy, upgrade
+from redstart_cli import arm64, lint, mtr, nightly, parity, proof, reproducible, skips, tidy, upgrade
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -495,6 +495,13 @@ class Tester:
         paths = [Path(argument) for argument in self._arguments]
         return tidy.run(self._layout.repo, self._layout.preset(self._preset), paths)
 
+    # arm64
+
+    def arm64(self) -> Level:
+        """Our C++ as a compiler for arm64 reads it, with the headers of a build; arguments: files or folders."""
+        self._build([*SERVER_TARGETS, *unit_programs(self._layout.repo)])
+        return arm64.run(self._layout, self._preset, [Path(argument) for argument in self._arguments])
+
     def _rig_options(self, name: str) -> list[str | Path]:
         """What is compared, where, and the seed of the day."""
         compared: list[str | Path] = ["--build", self._layout.preset(self._preset), "--stock", self._stock_root()]
@@ -578,13 +585,15 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "torture": Tester.torture,
     "fuzz": Tester.fuzz,
     "tidy": Tester.tidy,
+    "arm64": Tester.arm64,
 }
 # Levels for which another preset than release makes sense.
 ANY_PRESET = ("unit", "mtr", "regression")
 # Levels that have no use for arguments.
 NO_ARGUMENTS = ("image", "installation", "upgrade")
-# Need root, the network, a root of stock MySQL, clang or minutes: only when asked for by name, and by nightly.
-NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "upgrade", "swap", "fuzz", "tidy")
+# Need root, the network, a root of stock MySQL, another compiler or minutes: only when asked for by name, and by nightly.
+NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "upgrade", "swap", "fuzz", "tidy",
+              "arm64")  # fmt: skip
 
 
 def run_levels(
