@@ -81,6 +81,8 @@ class Root:
         self._remove()
 
     def _prepare(self) -> None:
+        # Nothing here has to outlive a power cut.
+        (self / "etc/dpkg/dpkg.cfg.d/unsafe").write_text("force-unsafe-io\n")
         # The tools bring services, which would go on after the test.
         self._let_services_start(False)
         releases = (self._release, *self._others)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import hashlib
 import json
 import os
 import re
@@ -29,8 +30,11 @@ import yaml
 
 from dropin.kubernetes import read_manifest
 from redstart_cli.apt import acquire_settings
+from redstart_cli.layout import cache_dir
 
 START_LIMIT_SEC = 120
+# Of a root that debootstrap has made; apt makes newer what it installs.
+KEPT_SEC = 24 * 3600
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
 
@@ -94,8 +98,19 @@ def make_base(base: str, root: Path, mirror: str, log: Path) -> None:
 
 
 def make_root(release: str, root: Path, mirror: str, log: Path) -> None:
-    """A root made by debootstrap, with the machine's settings for its mirror."""
-    _call(["debootstrap", "--variant=minbase", release, str(root), mirror], log)
+    """A root made by debootstrap, less than a day ago, with the machine's settings for its mirror."""
+    name = hashlib.sha256(mirror.encode()).hexdigest()[:8]
+    kept = cache_dir() / f"root-{release}-{name}.tar"
+    tar = ["tar", "--xattrs", "--numeric-owner", "--directory", str(root)]
+    if kept.exists() and time.time() - kept.stat().st_mtime < KEPT_SEC:
+        root.mkdir(parents=True)
+        _call([*tar, "--extract", "--preserve-permissions", "--file", str(kept)], log)
+    else:
+        _call(["debootstrap", "--variant=minbase", release, str(root), mirror], log)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        making = kept.with_suffix(f".{os.getpid()}")
+        _call([*tar, "--one-file-system", "--create", "--file", str(making), "."], log)
+        making.rename(kept)
     settings = [line for line in acquire_settings() if re.match(r"Acquire::.*(Check-|Proxy)", line)]
     (root / "etc/apt/apt.conf.d/90machine").write_text("\n".join(settings) + "\n")
 
