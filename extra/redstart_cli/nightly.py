@@ -53,7 +53,7 @@ def parts(seed: int) -> list[Part]:
     # What the first part makes.
     made = ("--", "build/packaging/tested")
     return [
-        Part("packages", ("packages",)),
+        Part("packages", ("packages", "image")),
         Part("stock", ("stock", *made)),
         Part("dockerfile", ("dockerfile", *made)),
         Part("swap", ("swap",)),
