@@ -36,7 +36,8 @@ class Manifest:
     @property
     def volumes(self) -> dict[str, dict[str, Any]]:
         """By their names, those of claims as well: one key, the kind, with its settings."""
-        claims = {claim["metadata"]["name"]: {"persistentVolumeClaim": {}} for claim in self.spec.get("volumeClaimTemplates", [])}
+        templates = self.spec.get("volumeClaimTemplates", [])
+        claims: dict[str, dict[str, Any]] = {claim["metadata"]["name"]: {"persistentVolumeClaim": {}} for claim in templates}
         return claims | {volume["name"]: {k: v for k, v in volume.items() if k != "name"} for volume in self.pod["volumes"]}
 
 

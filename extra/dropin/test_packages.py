@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from redstart_cli.roots import check_pinned
 from dropin import test_installation as new_machine
 from dropin.debian import MIRROR, MYSQL, OURS, REPO, WRONG_SETTING, Root
+from redstart_cli.roots import check_pinned
 
 STOCK = ("mysql-server", "mysql-server-core", "mysql-client", "mysql-client-core")
 TABLES = """

@@ -62,8 +62,8 @@ def check_signature(file: Path, url: str) -> str:
         download(url, signature, 1000)
     except RedstartError as problem:
         return f"its signature was not checked (none came from {url}: {problem})"
-    if problem := wrong_signature(file, signature):
-        raise RedstartError(f"wrong signature, says gpgv with {KEY.name}: {problem}")
+    if wrong := wrong_signature(file, signature):
+        raise RedstartError(f"wrong signature, says gpgv with {KEY.name}: {wrong}")
     return f"its signature is good, says gpgv with {KEY.name}"
 
 

@@ -1899,7 +1899,7 @@ bool is_dictionary_read() {
   if (s_is_unchanged && !s_is_settled && trx_sys->found_prepared_trx) {
     ib::info(ER_IB_MSG_383)
         << "Tablespace map: the dictionary is read in full: a crash has left a"
-           " prepared transaction, and DDL or another name of a tablespace";
+           " prepared transaction, and DDL, or a name or a tablespace is gone";
   }
   return s_is_unchanged && s_is_settled;
 }

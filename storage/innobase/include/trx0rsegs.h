@@ -14,8 +14,8 @@ trx/trx0rsegs.cc has the design. */
 
 namespace undo_read_ahead {
 
-/** Read the pages that the start is about to ask for, one after the other, to
-make the objects of the rollback segments: their headers, the first page of each
+/** Read the pages that the start is about to ask for, page by page, to make the
+objects of the rollback segments: their headers, the first page of each
 undo log, and the last page of each history. No other thread uses undo
 tablespaces yet. Nothing is read if innodb_undo_read_ahead_pages is 0 or
 innodb_force_recovery is not. What cannot be read is left to the start. */
