@@ -33,7 +33,8 @@ WITH_PAGE = [name for name in FEATURES if (REPO / f"docs/{name}.md").exists()]
 TEMPLATE = ["What you get", "When to use it", "Variables", "What you see", "Limits", "How it works", "Measured", "Tested"]
 # Words that stand for something in a command, and what to try in their place.
 FILE = str(Path(__file__))
-STAND_INS = {"P": "1", "N": "16", "NAME": "undo", "one.json": FILE, "two.json": FILE, "outage.json": FILE}
+JSON = ("one", "two", "outage", "start", "crash", "ddl")
+STAND_INS = {"P": "1", "N": "16", "NAME": "undo"} | {f"{name}.json": FILE for name in JSON}
 STAND_INS |= dict.fromkeys(["D", "DIR", "CHECKOUT", "build/torture/found/NAME"], ".")
 # Commands that hand their arguments to programs of their own.
 PROGRAMS: dict[str, click.Command] = {"bench": bench, "torture": torture, "fuzz": fuzz}
