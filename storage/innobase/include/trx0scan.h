@@ -14,8 +14,10 @@ trx/trx0scan.cc has the design; the variable is innodb_recovery_undo_scan. */
 #define trx0scan_h
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "my_inttypes.h"
 #include "typelib.h"

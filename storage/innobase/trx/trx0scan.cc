@@ -58,10 +58,11 @@ ends at the next page, and rolls nothing back. */
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <set>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "sql/backup_lock_reason.h"

@@ -34,7 +34,7 @@ constexpr space_id_t IDS[] = {7,          300,        100000,
                               0xFFFE0001, 0xFF000001, 0xFFFFFFEE};
 
 /** @return encryption info with some key */
-Bytes info_of(byte seed) {
+static Bytes info_of(byte seed) {
   Bytes info(Encryption::INFO_SIZE, seed);
 
   memcpy(info.data(), Encryption::KEY_MAGIC_V3, Encryption::MAGIC_SIZE);
@@ -68,7 +68,7 @@ struct Written {
 /** @return what is found in a stream
 @param[in]  stream   redo
 @param[in]  n_bytes  how much is looked at in a call */
-Found found_in(const Bytes &stream, size_t n_bytes) {
+static Found found_in(const Bytes &stream, size_t n_bytes) {
   Found found;
   redo_recovery::Key_finder finder{
       OFFSET, [&](space_id_t space_id, const byte *info) {

@@ -12,6 +12,7 @@ many at a time. */
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,7 +48,7 @@ struct Cost {
 @param[in]  chain      its pages, from its end
 @param[in]  max_pages  most pages of a read
 @return what it cost; all pages of the chain are read, or a test fails */
-Cost walk(const std::vector<page_no_t> &chain, page_no_t max_pages) {
+static Cost walk(const std::vector<page_no_t> &chain, page_no_t max_pages) {
   Planner planner(EXTENT, INTERVAL);
   Cost cost;
 
@@ -85,7 +86,7 @@ Cost walk(const std::vector<page_no_t> &chain, page_no_t max_pages) {
 
 /** @return page numbers from high down to low, without those that hold no
 undo */
-std::vector<page_no_t> descend(page_no_t high, page_no_t low) {
+static std::vector<page_no_t> descend(page_no_t high, page_no_t low) {
   std::vector<page_no_t> chain;
   for (auto page_no = high; page_no >= low; --page_no) {
     if (page_no % INTERVAL > 1) {
@@ -220,7 +221,7 @@ TEST(trx0ahead, misses_make_runs_small) {
 TEST(trx0ahead, follow_links) {
   const undo_read_ahead::Run run{10, 13};
 
-  const auto check = [&](std::vector<page_no_t> links, page_no_t n_used,
+  const auto check = [&](const std::vector<page_no_t> &links, page_no_t n_used,
                          page_no_t next) {
     const auto followed = follow(run, links);
     EXPECT_EQ(n_used, followed.n_used);

@@ -47,8 +47,8 @@ TEST(trx0prefetch, half_of_what_was_looked_at) {
 
 /** Looks of a rollback from some record to the first one, each over so many
 records, of whose pages so many of a hundred are missing. */
-std::vector<undo_no_t> looks_of(undo_no_t n_records, undo_no_t n_in_look,
-                                size_t n_missing) {
+static std::vector<undo_no_t> looks_of(undo_no_t n_records, undo_no_t n_in_look,
+                                       size_t n_missing) {
   Pace pace;
   undo_no_t low = n_records;
   std::vector<undo_no_t> found;

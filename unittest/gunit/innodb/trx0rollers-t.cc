@@ -9,6 +9,8 @@ Free Software Foundation. It is distributed without any warranty. */
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <random>
 #include <set>
 #include <vector>
