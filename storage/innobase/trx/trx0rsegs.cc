@@ -28,7 +28,6 @@ the server where MySQL would go on, so numbers are taken from it as bytes. */
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 #include "buf0buf.h"
@@ -137,9 +136,8 @@ void find_logs(const page_id_t &page_id, Pages *logs) {
 
   /* An empty list has no last page that means anything. */
   if (flst_get_len(header + TRX_RSEG_HISTORY) > 0) {
-    logs->add(page_id.space(),
-              mach_read_from_4(header + TRX_RSEG_HISTORY + FLST_LAST +
-                               FIL_ADDR_PAGE));
+    logs->add(page_id.space(), mach_read_from_4(header + TRX_RSEG_HISTORY +
+                                                FLST_LAST + FIL_ADDR_PAGE));
   }
 
   mtr.commit();
