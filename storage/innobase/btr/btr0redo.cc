@@ -52,14 +52,9 @@ void free_block(buf_block_t *block) {
   ut::aligned_free(block->frame);
 }
 
-buf_block_t *(*block_alloc(bool recovery))(buf_pool_t *) {
-  return recovery ? +[](buf_pool_t *) { return alloc_block(); }
-                  : &buf_block_alloc;
-}
-
-void (*block_free(bool recovery))(buf_block_t *) {
-  return recovery ? &free_block
-                  : [](buf_block_t *block) { buf_block_free(block); };
+Source source(bool recovery) {
+  if (recovery) return {[](buf_pool_t *) { return alloc_block(); }, free_block};
+  return {buf_block_alloc, [](buf_block_t *block) { buf_block_free(block); }};
 }
 
 }  // namespace btr_redo

@@ -25,14 +25,15 @@ as elsewhere in recovery, the server ends if there is no memory.
 @param[in]  block  what alloc_block() has returned */
 void free_block(buf_block_t *block);
 
-/** @return what allocates the copy of a page: buf_block_alloc(), or in recovery
-alloc_block()
-@param[in]  recovery  true if redo is being applied */
-[[nodiscard]] buf_block_t *(*block_alloc(bool recovery))(buf_pool_t *);
+/** Where the copy of a page comes from, and where it goes. */
+struct Source {
+  buf_block_t *(*alloc)(buf_pool_t *);
+  void (*free)(buf_block_t *);
+};
 
-/** @return what frees it
-@param[in]  recovery  as for block_alloc() */
-[[nodiscard]] void (*block_free(bool recovery))(buf_block_t *);
+/** @return the functions of the buffer pool, or in recovery those above
+@param[in]  recovery  true if redo is being applied */
+[[nodiscard]] Source source(bool recovery);
 
 }  // namespace btr_redo
 

@@ -77,10 +77,11 @@ INSTANTIATE_TEST_SUITE_P(page_sizes, btr0redo,
                          ::testing::Values(4096, 8192, 16384, 32768, 65536));
 
 TEST_P(btr0redo, in_recovery_no_buffer_pool_is_asked) {
-  const auto block = btr_redo::block_alloc(true)(nullptr);
+  const auto [alloc, free] = btr_redo::source(true);
+  const auto block = alloc(nullptr);
   EXPECT_EQ(BUF_BLOCK_MEMORY, buf_block_get_state(block));
-  btr_redo::block_free(true)(block);
-  EXPECT_EQ(&buf_block_alloc, btr_redo::block_alloc(false));
+  free(block);
+  EXPECT_EQ(&buf_block_alloc, btr_redo::source(false).alloc);
 }
 
 }  // namespace innodb_btr0redo_unittest
