@@ -12,7 +12,7 @@ from redstart_cli.clone import own_files
 from redstart_cli.console import RedstartError
 
 # What goes into MySQL's tree. Formatted are files of ours only: an edit is formatted where it lands (overlay.patches).
-FOLDERS = ("sql", "storage", "unittest")
+FOLDERS = ("include", "sql", "storage", "unittest")
 
 
 def sources(repo: Path) -> list[str]:

@@ -15,8 +15,8 @@ from redstart_cli.layout import Layout
 from redstart_cli.upstream import Upstream, reading
 
 # What the series is made from.
-_INPUTS = ("cmake", "docs/changes.md", "client", "components", "include", "mysql-test", "plugin", "sql", "storage",
-           "unittest")  # fmt: skip
+_INPUTS = ("cmake", "docs/changes.md", "client", "components", "include", "mysql-test", "mysys", "plugin", "sql",
+           "storage", "unittest")  # fmt: skip
 _SHOWN = 10
 
 

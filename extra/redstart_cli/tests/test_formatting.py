@@ -89,7 +89,7 @@ def test_a_name_that_is_none_of_ours_is_an_error(
     layout: Layout, tree: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(layout.repo)
-    with pytest.raises(RedstartError, match=f"^{path} is no C\\+\\+ file of this clone in sql, storage, unittest"):
+    with pytest.raises(RedstartError, match=f"^{path} is no C\\+\\+ file of this clone in include, sql, storage, unittest"):
         formatting.chosen(layout.repo, [Path("sql"), Path(path)])
 
 
