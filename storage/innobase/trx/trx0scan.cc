@@ -65,6 +65,7 @@ ends at the next page, and rolls nothing back. */
 #include <thread>
 #include <vector>
 
+#include "mysqld_error.h"
 #include "sql/backup_lock_reason.h"
 #include "sql/dd/cache/dictionary_client.h"
 #include "sql/dd/dd.h"
@@ -98,6 +99,12 @@ const char *s_when_names[] = {"START", "BACKGROUND", nullptr};
 constexpr const char *REASON =
     "InnoDB: The undo logs of transactions that were open at a crash are still"
     " being read, to find their tables.";
+
+/** Tell a client so.
+@param[in,out]  thd  client */
+void warn(THD *thd) {
+  push_warning(thd, Sql_condition::SL_WARNING, ER_LOCK_WAIT_TIMEOUT, REASON);
+}
 
 /** Seconds of one try to get a metadata lock. */
 constexpr ulong TRY_SEC = 1;
@@ -301,7 +308,7 @@ void Scan::take_lock(THD *thd) {
   m_changed.notify_all();
 
   if (m_has_lock) {
-    backup_lock_reason = REASON;
+    warn_of_backup_lock = warn;
     ib::info(ER_IB_MSG_1186)
         << "The undo logs of " << g_status.transactions
         << " recovered transactions are read in the background. DDL waits.";
@@ -407,7 +414,7 @@ void Scan::end(THD *thd) {
 
   if (m_has_lock) {
     m_has_lock = false;
-    backup_lock_reason = nullptr;
+    warn_of_backup_lock = nullptr;
     release_backup_lock(thd);
   }
 
@@ -446,8 +453,7 @@ dberr_t Scan::wait(const trx_t *trx, const dict_table_t *table) {
     if (thd != nullptr &&
         steady_clock::now() - start >=
             std::chrono::seconds(thd->variables.lock_wait_timeout)) {
-      push_warning(thd, Sql_condition::SL_WARNING, ER_LOCK_WAIT_TIMEOUT,
-                   REASON);
+      warn(thd);
       return DB_LOCK_WAIT_TIMEOUT;
     }
   }
