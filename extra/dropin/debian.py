@@ -156,13 +156,14 @@ class Root:
         return found
 
     def settings(self) -> dict[str, tuple[int, int, int, bytes]]:
-        """Owner, mode and bytes of everything in /etc that is not ours alone: accounts and services are there, too."""
+        """Owner, mode and contents of each file and link in /etc: accounts and services are there, too."""
         found = {}
         for path in (self / "etc").rglob("*"):
             stat = path.lstat()
-            contents = bytes(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
-            found[str(path)] = (stat.st_uid, stat.st_gid, stat.st_mode, contents)
-        return {name: facts for name, facts in found.items() if "redstart" not in name}
+            if path.is_symlink() or path.is_file():
+                contents = bytes(path.readlink()) if path.is_symlink() else path.read_bytes()
+                found[f"/{path.relative_to(self.path)}"] = (stat.st_uid, stat.st_gid, stat.st_mode, contents)
+        return found
 
     # Programs
 
@@ -204,19 +205,31 @@ class Root:
     def purge_beside(self, *others: str) -> None:
         """Purge ours, whose place others have taken: nothing of theirs goes, and their server runs on."""
 
-        def theirs() -> list[object]:
+        def theirs() -> dict[str, object]:
             folders = ("/var/lib/mysql", "/var/lib/mysql-files", "/var/lib/mysql-keyring", "/var/log/mysql")
-            owners = self.run("stat", "-c", "%n %U:%G %a", *folders)
-            changed = self.call("dpkg", "--verify", *others).stdout
-            return [self.installed(*others), self.server, self.settings(), owners, changed]
+            settings = {name: facts for name, facts in self.settings().items() if name not in own and "redstart" not in name}
+            return settings | {
+                "packages": self.installed(*others),
+                "changed files of theirs": self.call("dpkg", "--verify", *others).stdout,
+                "owners": self.run("stat", "-c", "%n %U:%G %a", *folders),
+                "server": self.server,
+            }
 
+        # What others have as well is obsolete in ours.
+        listed = self.call("dpkg-query", "-W", "-f", "${Conffiles}\\n", *OURS).stdout.splitlines()
+        own = {line.split()[0] for line in listed if line and not line.endswith(" obsolete")}
+        assert "/etc/mysql/redstart.cnf" in own
+        # What an administrator adds to a profile goes with it.
+        own |= {f"/etc/apparmor.d/local/{Path(name).name}" for name in own if name.startswith("/etc/apparmor.d/")}
         # A link of the name that was our unit's other one.
         self.systemctl("mask", "mysql.service")
         before = theirs()
-        assert (self / "etc/mysql/redstart.cnf").exists()
         self.run("dpkg", "--purge", *OURS)
+        after = theirs()
+        gone = {name: (before.get(name), after.get(name)) for name in before.keys() | after.keys()
+                if before.get(name) != after.get(name)}  # fmt: skip
+        assert not gone, f"a purge of ours has changed {gone}"
         assert not (self / "etc/mysql/redstart.cnf").exists()
-        assert theirs() == before
         self.systemctl("unmask", "mysql.service")
         self.assert_data()
 
