@@ -4,7 +4,6 @@ directories whose last binary log is closed, left by a kill, torn or damaged; wh
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -19,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+
+import click
 
 from binlog_check import failing, restarts
 from binlog_check.cases import (
@@ -54,8 +55,8 @@ from binlog_check.logfile import (
     write_gtids,
     write_note,
 )
-from differential.server import Server, configure_keyring, copy, initialise, with_keys
-from redstart_cli.mysqld import Binary, find_stock
+from differential.server import Server, configure_keyring, copy, initialise, stock_below, with_keys
+from redstart_cli.mysqld import Binary
 
 CASES_AN_IMAGE = 8
 STALE_AN_IMAGE = 2
@@ -289,12 +290,12 @@ def _is_large_lost(found: Found, honest: list[Found], n_skipped: int) -> bool:
 class Check:
     """One run of the whole."""
 
-    def __init__(self, runner: Runner, arguments: argparse.Namespace) -> None:
-        self.runner, self.arguments = runner, arguments
-        self.report = Report(arguments.seed, every_byte=arguments.every_byte)
+    def __init__(self, runner: Runner, seed: int, seconds: float, every_byte: int) -> None:
+        self.runner = runner
+        self.report = Report(seed, every_byte=every_byte)
         self.lock = threading.Lock()
         self.other_gtids: bytes | None = None
-        self.end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
+        self.end = time.monotonic() + seconds if seconds else float("inf")
 
     def image(self, seed: int, name: str) -> Image:
         place, turn = self.runner.work / name, seed % PLAIN_EVERY
@@ -348,8 +349,8 @@ class Check:
                 yield stale(r, content, gtids, turn * STALE_AN_IMAGE + number)
         for _ in range(CASES_AN_IMAGE - 3):
             yield random_case(r, content)
-        if self.arguments.every_byte:
-            cuts = cut_points(content, self.arguments.every_byte)
+        if self.report.every_byte:
+            cuts = cut_points(content, self.report.every_byte)
             with self.lock:
                 self.report.could_cut += len(cuts)
             # When time ends some from everywhere have been gone through.
@@ -430,7 +431,7 @@ class Check:
                 image, case, control_case = made
                 cases = iter([case])
             else:
-                image = self.plain_image(self.arguments.seed + 500_000 + number, f"k{name}")
+                image = self.plain_image(self.report.seed + 500_000 + number, f"k{name}")
                 cases = self._canary_cases(name, random.Random(number), image, image.log.read_bytes())
             for case in islice(cases, 2):
                 n_tried += 1
@@ -507,43 +508,37 @@ class Check:
         return iter([noted(image.log.read_bytes(), gtids)])
 
 
-def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="binlog_check", description=__doc__)
-    parser.add_argument("--build", type=Path, required=True, help="build directory with the server")
-    parser.add_argument("--stock", type=Path, required=True, help="root directory with the stock server")
-    parser.add_argument("--work", type=Path, required=True, help="directory for data; short path")
-    parser.add_argument("--seed", type=int, default=1, help="the first seed; one an image")
-    parser.add_argument("--images", type=int, default=40, help="how many data directories")
-    parser.add_argument("--seconds", type=float, default=0, help="begin no case after this time; 0 = no limit")
-    parser.add_argument("--every-byte", type=int, default=0, metavar="N",
-                        help="tear the last N transactions at each byte, in long events where it may matter")  # fmt: skip
-    parser.add_argument("--restarts", type=int, default=RESTARTS, metavar="N", help="start one directory N times")
-    parser.add_argument("--jobs", type=int, default=3, help="images at a time")
-    parser.add_argument("--json", type=Path, help="where to write the report")
-    arguments = parser.parse_args()
-    arguments.stock_binary = find_stock(arguments.stock.resolve())
-    if arguments.stock_binary is None:
-        parser.error(f"there is no stock server below {arguments.stock}")
-    return arguments
-
-
-def main() -> int:
-    arguments = _parse()
-    work = arguments.work.resolve()
+@click.command(context_settings={"show_default": True, "max_content_width": 120}, help=__doc__)
+@click.option("--build", type=click.Path(path_type=Path), required=True, help="Build directory with the server.")
+@click.option("--stock", type=click.Path(path_type=Path), required=True, callback=stock_below,
+              help="Root directory with the stock server.")  # fmt: skip
+@click.option("--work", type=click.Path(path_type=Path), required=True, help="Directory for data; short path.")
+@click.option("--seed", default=1, help="The first seed; one an image.")
+@click.option("--images", default=40, help="How many data directories.")
+@click.option("--seconds", default=0.0, help="Begin no case after this time; 0 = no limit.")
+@click.option("--every-byte", default=0, metavar="N",
+              help="Tear the last N transactions at each byte, in long events where it may matter.")  # fmt: skip
+@click.option("--restarts", "n_restarts", default=RESTARTS, metavar="N", help="Start one directory N times.")
+@click.option("--jobs", default=3, help="Images at a time.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Where to write the report.")
+def main(
+    build: Path, stock: Binary, work: Path, seed: int, images: int, seconds: float, every_byte: int, n_restarts: int,
+    jobs: int, json_file: Path | None,
+) -> None:  # fmt: skip
+    work = work.resolve()
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     begin = time.monotonic()
-    stock = arguments.stock_binary
     stock.options = [*stock.options, "--performance-schema=ON"]
-    check = Check(Runner(arguments.build.resolve(), stock, work), arguments)
+    check = Check(Runner(build.resolve(), stock, work), seed, seconds, every_byte)
     report = check.report
     try:
-        with ThreadPoolExecutor(arguments.jobs) as pool:
-            for task in [pool.submit(check.one_image, arguments.seed + number) for number in range(arguments.images)]:
+        with ThreadPoolExecutor(jobs) as pool:
+            for task in [pool.submit(check.one_image, seed + number) for number in range(images)]:
                 task.result()
         report.failing = failing.problems(check.runner.jumps, check.runner.base, check.runner.client, work)
         runner = check.runner
-        done = restarts.run(arguments.restarts, arguments.seed, runner.base, work, runner.client, runner.jumps,
+        done = restarts.run(n_restarts, seed, runner.base, work, runner.client, runner.jumps,
                             [runner.events, stock])  # fmt: skip
         report.restarts = (f"{dict(done.starts)} restarts after {dict(done.ends)}; GTIDs from the note in {done.noted} of "
                            f"{done.due}; {done.compared} compared with another server")  # fmt: skip
@@ -566,14 +561,14 @@ def main() -> int:
     print(report.restarts)
     for name, number in report.canaries.items():
         print(f"canary {name} ({CANARIES[name]}): {'not found' if number is None else f'found by case {number}'}")
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps({**vars(report), "cases": dict(report.cases)}, indent=1) + "\n", encoding="utf-8")
+    if json_file:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps({**vars(report), "cases": dict(report.cases)}, indent=1) + "\n", encoding="utf-8")
     problems = report.problems()
     for problem in problems:
         print(f"failed: {problem}")
-    return 1 if problems else 0
+    sys.exit(1 if problems else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(prog_name="binlog_check")

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 """python -m differential: run random states, by seed."""
 
-import argparse
 import contextlib
 import json
 import queue
@@ -11,11 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import click
 
 from differential.canary import (
     CANARIES,
@@ -32,7 +34,7 @@ from differential.canary import (
 from differential.filesystems import KINDS, FileSystem, check
 from differential.mutations import MUTATIONS
 from differential.report import Report
-from differential.server import has_strace, with_keys
+from differential.server import has_strace, stock_below, with_keys
 from differential.states import (
     ServerFault,
     Setting,
@@ -44,42 +46,22 @@ from differential.states import (
 )
 from redstart_cli.console import RedstartError
 from redstart_cli.mounts import own_namespace
-from redstart_cli.mysqld import Binary, find_stock
+from redstart_cli.mysqld import Binary
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="differential", description=__doc__)
-    parser.add_argument("--build", type=Path, required=True, help="build directory with the server")
-    parser.add_argument("--stock", type=Path, required=True, help="root directory with the stock server")
-    parser.add_argument("--work", type=Path, required=True, help="directory for data; short path")
-    parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--states", type=int, default=20, help="how many")
-    parser.add_argument("--seconds", type=float, default=0,
-                        help="begin no state after this time, if there were AT_LEAST states; 0 = no limit")
-    parser.add_argument("--at-least", type=int, default=24, help="how many states whatever time it takes")
-    parser.add_argument("--canaries", metavar="NAMES", default="all",
-                        help="all, none, or which ones with commas between them: " + ", ".join(CANARIES))
-    parser.add_argument("--kinds", metavar="NAMES", default="",
-                        help="draw changes from these only: " + ", ".join(MUTATIONS))
-    parser.add_argument("--encrypted", action="store_true",
-                        help="all states have encrypted tablespaces, and are not shown to stock; every fifth without")
-    parser.add_argument("--jobs", type=int, default=5, help="states at a time")
-    parser.add_argument("--filesystem", choices=KINDS, help="make the states on such a file system, in a file; as root")
-    parser.add_argument("--keep", action="store_true", help="keep the data of states with a difference")
-    parser.add_argument("--json", type=Path, help="where to write the report")
-    parser.add_argument("--lines", type=Path, help="where to write one line of JSON a state")
-    arguments = parser.parse_args()
-    names = {"all": list(CANARIES), "none": []}.get(arguments.canaries, arguments.canaries.split(","))
-    if unknown := set(names) - set(CANARIES):
-        parser.error(f"there is no canary {', '.join(sorted(unknown))}")
-    arguments.canaries = names
-    arguments.kinds = tuple(filter(None, arguments.kinds.split(",")))
-    if unknown := set(arguments.kinds) - set(MUTATIONS):
-        parser.error(f"there is no change {', '.join(sorted(unknown))}")
-    arguments.stock_binary = find_stock(arguments.stock.resolve())
-    if arguments.stock_binary is None:
-        parser.error(f"there is no stock server below {arguments.stock}")
-    return arguments
+def _canaries(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    return _known({"all": ",".join(CANARIES), "none": ""}.get(value, value), CANARIES, "canary")
+
+
+def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    return _known(value, MUTATIONS, "change")
+
+
+def _known(value: str, known: Collection[str], what: str) -> tuple[str, ...]:
+    names = tuple(filter(None, value.split(",")))
+    if unknown := set(names) - set(known):
+        raise click.BadParameter(f"there is no {what} {', '.join(sorted(unknown))}")
+    return names
 
 
 class Places:
@@ -169,7 +151,7 @@ class Settings:
         (self.work / "mysqld").unlink(missing_ok=True)
 
 
-def find_canaries(arguments: argparse.Namespace, settings: Settings, places: Places, report: Report) -> None:
+def find_canaries(arguments: SimpleNamespace, settings: Settings, places: Places, report: Report) -> None:
     """Break the server in each of the ways, and count the states until the comparison notices.
 
     It has to notice the state each time, and what the broken server did has to be in its log. A state in which the
@@ -228,7 +210,7 @@ def find_canaries(arguments: argparse.Namespace, settings: Settings, places: Pla
         check_mark(name, CANARIES[name], settings.work / f"mark-{name}")
 
 
-def show_states(arguments: argparse.Namespace, settings: Settings, places: Places, report: Report) -> None:
+def show_states(arguments: SimpleNamespace, settings: Settings, places: Places, report: Report) -> None:
     """Make states from seeds one after the other, and compare the servers on each."""
     begin = time.monotonic()
 
@@ -259,8 +241,30 @@ def show_states(arguments: argparse.Namespace, settings: Settings, places: Place
                     out.write(json.dumps(state) + "\n")
 
 
-def main() -> int:
-    arguments = parse()
+@click.command(context_settings={"show_default": True, "max_content_width": 120})
+@click.option("--build", type=click.Path(path_type=Path), required=True, help="Build directory with the server.")
+@click.option("--stock", type=click.Path(path_type=Path), required=True, callback=stock_below,
+              help="Root directory with the stock server.")
+@click.option("--work", type=click.Path(path_type=Path), required=True, help="Directory for data; short path.")
+@click.option("--seed", default=1, help="The first seed.")
+@click.option("--states", default=20, help="How many.")
+@click.option("--seconds", default=0.0,
+              help="Begin no state after this time, if there were so many as --at-least says; 0 = no limit.")
+@click.option("--at-least", default=24, help="How many states whatever time it takes.")
+@click.option("--canaries", metavar="NAMES", default="all", callback=_canaries,
+              help=f"all, none, or which ones with commas between them: {', '.join(CANARIES)}.")
+@click.option("--kinds", metavar="NAMES", default="", callback=_kinds,
+              help=f"Draw changes from these only: {', '.join(MUTATIONS)}.")
+@click.option("--encrypted", is_flag=True,
+              help="All states have encrypted tablespaces, and are not shown to stock; every fifth without.")
+@click.option("--jobs", default=5, help="States at a time.")
+@click.option("--filesystem", type=click.Choice(KINDS), help="Make the states on such a file system, in a file; as root.")
+@click.option("--keep", is_flag=True, help="Keep the data of states with a difference.")
+@click.option("--json", type=click.Path(path_type=Path), help="Where to write the report.")
+@click.option("--lines", type=click.Path(path_type=Path), help="Where to write one line of JSON a state.")
+def main(**options: Any) -> None:
+    """Run random states, by seed."""
+    arguments = SimpleNamespace(**options)
     work = arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
@@ -269,14 +273,14 @@ def main() -> int:
         arguments.json.unlink(missing_ok=True)
     if not has_strace():
         print("failed: kills at a system call need strace, and root")
-        return 1
+        sys.exit(1)
     problems: list[str] = []
     settings = None
     try:
         compile_library(work / "canary.so")
         mysqld = arguments.build.resolve() / "runtime_output_directory" / "mysqld"
         check_functions([str(mysqld)], arguments.canaries, work / "canary.so", work / "mark")
-        settings = Settings(arguments.build.resolve(), arguments.stock_binary, work)
+        settings = Settings(arguments.build.resolve(), arguments.stock, work)
         places = Places(work, arguments.filesystem, arguments.jobs, arguments.keep)
         with places.stack:
             show_states(arguments, settings, places, report)
@@ -299,8 +303,8 @@ def main() -> int:
     problems += report.problems()
     for problem in problems:
         print(f"failed: {problem}")
-    return 1 if problems else 0
+    sys.exit(1 if problems else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(prog_name="differential")

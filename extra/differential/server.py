@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import click
+
 from redstart_cli import keyring, mysqld
 from redstart_cli.mounts import Mounts, with_mounts
 from redstart_cli.mysqld import MAX_LOG_BYTES, Binary, Mysqld, NotReadyError, ServerError
@@ -47,6 +49,14 @@ ERROR_NUMBER = tuple(f"[MY-{number:06}]" for number in range(12592, 12598))
 BY_CHANCE = "[MY-013541]"
 # The client says where in its input an error was.
 AT_LINE = re.compile(r" at line \d+(?=: )")
+
+
+def stock_below(context: click.Context, parameter: click.Parameter, root: Path) -> Binary:
+    """The stock server below the root directory that an option names."""
+    found = mysqld.find_stock(root.resolve())
+    if found is None:
+        raise click.BadParameter(f"there is no stock server below {root}")
+    return found
 
 
 def without_old_errors(lines: list[str]) -> list[str]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 
 import pytest
@@ -89,7 +88,7 @@ def test_an_error_in_one_image_is_a_failure_of_it(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError(f"{name}: no server")
 
     monkeypatch.setattr(Check, "image", fail)
-    check = Check(None, argparse.Namespace(seed=1, seconds=0, every_byte=0))  # type: ignore[arg-type]
+    check = Check(None, seed=1, seconds=0, every_byte=0)  # type: ignore[arg-type]
     check.one_image(1)
     check.one_image(2)
     assert check.report.errors == 2

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from differential import __main__ as differential
 from differential import server as servers
-from differential.canary import CanaryError
+from differential.canary import CANARIES, CanaryError
 from differential.report import Report
 from differential.server import Server, with_keys
 from differential.states import ServerFault, make_base
@@ -120,19 +121,40 @@ def test_a_keyring_that_is_not_built_is_an_error_of_ours(binary: Binary, home: P
 
 @pytest.mark.parametrize("error", [ServerError("it did not start"), RedstartError("no"), CanaryError("no"), OSError("no")])
 def test_an_error_ends_the_run_as_a_failure(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
     json_file = tmp_path / "json"
-    words = ["differential", "--build=/nowhere", "--stock=/nowhere", f"--work={tmp_path}/w", f"--json={json_file}"]
-    monkeypatch.setattr(sys, "argv", words)
-    monkeypatch.setattr(differential, "find_stock", lambda _: Binary("stock", []))
+    words = ["--build=/nowhere", "--stock=/nowhere", f"--work={tmp_path}/w", f"--json={json_file}"]
+    monkeypatch.setattr(servers.mysqld, "find_stock", lambda _: Binary("stock", []))
     monkeypatch.setattr(differential, "has_strace", lambda: True)
     for name in ("compile_library", "check_functions"):
         monkeypatch.setattr(differential, name, lambda *_: None)
     monkeypatch.setattr(differential, "Settings", fail)
-    assert differential.main() == 1
-    assert f"failed: it could not go on: {error}\n" in capsys.readouterr().out
+    result = CliRunner().invoke(differential.main, words)
+    assert result.exit_code == 1
+    assert f"failed: it could not go on: {error}\n" in result.stdout
     assert json.loads(json_file.read_text()) == json.loads(json.dumps(Report().as_json()))
+
+
+@pytest.mark.parametrize("option, says", [
+    ("--canaries=birth-time,no-such", "there is no canary no-such"),
+    ("--kinds=move,no-such", "there is no change no-such"),
+    ("--stock=/nowhere", "there is no stock server below /nowhere"),
+])  # fmt: skip
+def test_what_there_is_not_is_refused(option: str, says: str) -> None:
+    result = CliRunner().invoke(differential.main, [option])
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_canaries_are_all_none_or_some() -> None:
+    words = ["--build=/nowhere", "--stock=/nowhere", "--work=/nowhere"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(servers.mysqld, "find_stock", lambda _: Binary("stock", []))
+        asked = {text: differential.main.make_context("differential", [*words, f"--canaries={text}"]).params["canaries"]
+                 for text in ("all", "none", "birth-time,changed-directory")}  # fmt: skip
+        assert differential.main.make_context("differential", words).params["canaries"] == asked["all"]
+    assert asked == {"all": tuple(CANARIES), "none": (), "birth-time,changed-directory": ("birth-time", "changed-directory")}
