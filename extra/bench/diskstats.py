@@ -17,6 +17,8 @@ import time
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
+import psutil
+
 from redstart_cli.tools import Unavailable
 
 SECTOR_BYTES = 512
@@ -74,30 +76,12 @@ def parse_process_io(text: str) -> tuple[int, int]:
     return int(values["read_bytes"]), int(values["write_bytes"])
 
 
-def parse_mountinfo(text: str, path: str) -> tuple[str, str, str]:
-    """(mount point, file system type, source) of the mount that holds an absolute path.
-
-    The last of several mounts on the same point is the visible one.
-    """
-    best: tuple[str, str, str] | None = None
-    for line in text.splitlines():
-        left, _, right = line.partition(" - ")
-        words, tail = left.split(), right.split()
-        if len(words) < 5 or len(tail) < 2:
-            continue
-        point = words[4].replace("\\040", " ").replace("\\011", "\t")
-        inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and (best is None or len(point) >= len(best[0])):
-            best = (point, tail[0], tail[1])
-    if best is None:
-        raise KeyError(path)
-    return best
-
-
 def mount_of(path: Path) -> tuple[str, str, str]:
     """(mount point, file system type, source) of the mount that holds a path."""
-    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    return parse_mountinfo(text, str(path.resolve()))
+    mounts = [mount for mount in psutil.disk_partitions(all=True) if path.resolve().is_relative_to(mount.mountpoint)]
+    # The last of several on the same point is the visible one.
+    mount = max(reversed(mounts), key=lambda mount: len(mount.mountpoint))
+    return mount.mountpoint, mount.fstype, mount.device
 
 
 def device_of(path: Path) -> Device:

@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from bench import nbd
 from redstart_cli import tools
 from redstart_cli.disk import free_bytes
@@ -69,9 +71,7 @@ def sweep(directory: Path) -> None:
 
     File systems first, then their loop devices, then the FUSE file systems below them.
     """
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    points = [line.split()[4] for line in lines]
-    ours = [point for point in points if point.startswith(f"{directory}/")]
+    ours = [mount.mountpoint for mount in psutil.disk_partitions(all=True) if mount.mountpoint.startswith(f"{directory}/")]
     for point in sorted(ours, reverse=True):
         if point.endswith("/fs"):
             tools.run(["umount", point])

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
+
 from redstart_cli import server
 from redstart_cli.console import RedstartError, say, size
 from redstart_cli.layout import Layout, cache_dir
@@ -149,7 +151,7 @@ def _remove(layout: Layout, path: Path) -> None:
 
 
 def _check_unused(layout: Layout, paths: Sequence[Path]) -> None:
-    mounts = [Path(line.split()[1].replace("\\040", " ")) for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+    mounts = [Path(mount.mountpoint) for mount in psutil.disk_partitions(all=True)]
     running = server.read_state(layout)
     for path in paths:
         if mounted := [mount for mount in mounts if mount.is_relative_to(path.resolve())]:

@@ -8,6 +8,8 @@ import re
 import shutil
 from pathlib import Path
 
+import psutil
+
 from redstart_cli import tools
 from redstart_cli.apt import machine_mirrors
 from redstart_cli.layout import this_layout
@@ -87,8 +89,7 @@ def check_pinned(found: str, where: str) -> None:
 
 def remove_root(root: Path) -> None:
     """Removes a root directory after unmounting what debootstrap may have left in it."""
-    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    points = [line.split()[4] for line in mounts]
+    points = [mount.mountpoint for mount in psutil.disk_partitions(all=True)]
     for point in sorted((p for p in points if p.startswith(f"{root}/")), reverse=True):
         tools.run(["umount", point])
     shutil.rmtree(root)

@@ -15,10 +15,12 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from redstart_cli import datadir as datadirs
 from redstart_cli.console import RedstartError, duration, say
@@ -96,36 +98,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _listening_inodes(port: int) -> set[str]:
-    inodes = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            lines = Path(table).read_text(encoding="utf-8").splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split()
-            if int(fields[1].rpartition(":")[2], 16) == port and fields[3] == "0A":
-                inodes.add(f"socket:[{fields[9]}]")
-    return inodes
-
-
-def _open_files(process: Path) -> Iterator[str]:
-    try:
-        for link in (process / "fd").iterdir():
-            with suppress(FileNotFoundError):
-                yield os.readlink(link)
-    except OSError:
-        return
-
-
 def who_listens(port: int) -> str:
     """`name (process pid)` of the listener on a TCP port, as far as this user may see it."""
-    inodes = _listening_inodes(port)
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and not inodes.isdisjoint(_open_files(process)):
-            with suppress(OSError):
-                return f"{(process / 'comm').read_text().strip()} (process {process.name})"
+    for found in psutil.net_connections("tcp"):
+        if found.status == psutil.CONN_LISTEN and found.laddr and found.laddr.port == port and found.pid:
+            with suppress(psutil.Error):
+                return f"{psutil.Process(found.pid).name()} (process {found.pid})"
     return "another process"
 
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
+
 from redstart_cli.console import RedstartError
 from redstart_cli.disk import free_bytes
 
@@ -134,11 +136,6 @@ def wait_until(is_so: Callable[[], bool], timeout_sec: float, otherwise: str) ->
 
 def need_memory(need_bytes: int, what: str) -> None:
     """Raises ToolError if less memory is available."""
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
-            if available < need_bytes:
-                raise ToolError(
-                    f"{what} needs {need_bytes / 2**30:.1f} GiB of memory, "
-                    f"{available / 2**30:.1f} GiB are available"
-                )
+    available = psutil.virtual_memory().available
+    if available < need_bytes:
+        raise ToolError(f"{what} needs {need_bytes / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are available")

@@ -7,14 +7,16 @@ import errno
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from bench import fio, latency, profiles, sysbench, throttle
 from bench.diskstats import (
     Counters,
     Sampler,
-    parse_mountinfo,
+    mount_of,
     parse_process_io,
     parse_stat,
 )
@@ -24,12 +26,13 @@ from bench.tests.helpers import SAMPLES
 from redstart_cli.tools import ToolError, Unavailable
 
 STAT = "  259840    21095 14456898    30571    19351   187455 10258104    32126        0    20700    64045        0        0\n"
-MOUNTS = """\
-22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
-30 22 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
-41 22 7:0 / /bench/volumes/fs rw,relatime - ext4 /dev/loop0 rw
-42 22 0:40 / /with\\040space rw - xfs /dev/vdb rw
-"""
+MOUNTS = [SimpleNamespace(mountpoint=point, fstype=kind, device=device) for point, kind, device in (
+    ("/", "ext4", "/dev/vda"),
+    ("/sys/fs/cgroup", "tmpfs", "tmpfs"),
+    ("/bench/volumes/fs", "ext4", "/dev/loop0"),
+    ("/with space", "btrfs", "/dev/vdb"),
+    ("/with space", "xfs", "/dev/vdc"),
+)]  # fmt: skip
 
 
 def test_statistics() -> None:
@@ -56,10 +59,12 @@ def test_process_io() -> None:
     assert parse_process_io(text) == (4096, 512)
 
 
-def test_the_innermost_mount_holds_a_path() -> None:
-    assert parse_mountinfo(MOUNTS, "/bench/volumes/fs/data") == ("/bench/volumes/fs", "ext4", "/dev/loop0")
-    assert parse_mountinfo(MOUNTS, "/bench/volumes/fsx") == ("/", "ext4", "/dev/vda")
-    assert parse_mountinfo(MOUNTS, "/with space/x")[1] == "xfs"
+def test_the_innermost_mount_holds_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: MOUNTS if all else [])
+    assert mount_of(Path("/bench/volumes/fs/data")) == ("/bench/volumes/fs", "ext4", "/dev/loop0")
+    assert mount_of(Path("/bench/volumes/fsx")) == ("/", "ext4", "/dev/vda")
+    # Of two on one point the last.
+    assert mount_of(Path("/with space/x")) == ("/with space", "xfs", "/dev/vdc")
 
 
 def test_samples_are_attributed_by_time() -> None:

@@ -4,7 +4,9 @@
 import fcntl
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from overlay.tree import manifest_path
@@ -125,9 +127,8 @@ def test_what_the_server_uses_is_not_removed(built: Layout, name: str, how: str,
 
 
 def test_what_has_a_mount_below_it_is_not_removed(built: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounts = f"proc /proc proc rw 0 0\n/dev/loop0 {built.build}/debug/a\\040b ext4 rw 0 0\n"
-    read = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda path, *rest: mounts if path == Path("/proc/self/mounts") else read(path, *rest))
+    mounts = [SimpleNamespace(mountpoint=point) for point in ("/proc", f"{built.build}/debug/a b")]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts if all else [])
     with pytest.raises(RedstartError, match="a b is mounted"):
         clone.clean(built, ["debug"], False)
     assert "debug" in left(built)
