@@ -253,7 +253,7 @@ def show_states(arguments: SimpleNamespace, settings: Settings, places: Places, 
 @click.option("--at-least", default=24, help="How many states whatever time it takes.")
 @click.option("--canaries", metavar="NAMES", default="all", callback=_canaries,
               help=f"all, none, or which ones with commas between them: {', '.join(CANARIES)}.")
-@click.option("--kinds", metavar="NAMES", default="", callback=_kinds,
+@click.option("--kinds", metavar="NAMES", default="", callback=_kinds, show_default="all",
               help=f"Draw changes from these only: {', '.join(MUTATIONS)}.")
 @click.option("--encrypted", is_flag=True,
               help="All states have encrypted tablespaces, and are not shown to stock; every fifth without.")
