@@ -10,7 +10,6 @@ Dockerfile has; any other is an error.
 
 from __future__ import annotations
 
-import argparse
 import glob
 import hashlib
 import json
@@ -26,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import click
 import yaml
 
 from dropin.kubernetes import read_manifest
@@ -350,32 +350,33 @@ def test_manifests(stage: Stage, folder: Path) -> None:
     check(start["periodSeconds"] * start["failureThreshold"] >= 24 * 3600, "startupProbe gives less than a day")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    for name in ("dockerfile", "context", "work"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("mirror")
-    parser.add_argument("--packages", type=Path)
-    options = parser.parse_args()
-    work = options.work.resolve()
+@click.command()
+@click.argument("dockerfile", type=click.Path(path_type=Path))
+@click.argument("context", type=click.Path(path_type=Path))
+@click.argument("work", type=click.Path(path_type=Path))
+@click.argument("mirror")
+@click.option("--packages", type=click.Path(path_type=Path), help="What stands for /packages of the stage that compiles.")
+def main(dockerfile: Path, context: Path, work: Path, mirror: str, packages: Path | None) -> None:
+    """Run the steps of DOCKERFILE, and test what its image starts."""
+    work = work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     check(not any(work.iterdir()), f"{work} is not empty")
     check(os.geteuid() == 0, "needs root")
-    runner = Runner(options.context.resolve(), work, options.mirror)
-    stages = parse(options.dockerfile.read_text())
+    runner = Runner(context.resolve(), work, mirror)
+    stages = parse(dockerfile.read_text())
     for stage in stages:
-        if options.packages and any("./redstart package" in rest for _, rest in stage.steps):
-            say(f"stage {stage.name} is not run: its /packages is {options.packages}")
-            runner.provide(stage, options.packages)
+        if packages and any("./redstart package" in rest for _, rest in stage.steps):
+            say(f"stage {stage.name} is not run: its /packages is {packages}")
+            runner.provide(stage, packages)
         else:
             runner.run(stage)
     test_image(stages[-1], work)
-    test_manifests(stages[-1], options.dockerfile.resolve().parent)
+    test_manifests(stages[-1], dockerfile.resolve().parent)
     say("passed")
 
 
 if __name__ == "__main__":
     try:
-        main()
+        main(prog_name="dockerfile")
     except DockerfileError as problem:
         sys.exit(f"dockerfile: FAILED: {problem}")
