@@ -25,6 +25,9 @@ from redstart_cli.process import tied
 from redstart_cli.result import Level
 from redstart_cli.upstream import Upstream
 
+# What a program has that our objects of the server can be linked into.
+SERVER_LIBRARY = "storage/innobase/libinnobase.a"
+
 
 class Proof:
     """The tree of the patches so far, and the commands of a build tree."""
@@ -94,7 +97,9 @@ class Proof:
         test = next((word for word in command if word.endswith(f"/{stem}.cc.o")), None)
         if done.returncode != 0 or test is None or "-o" not in command:
             return f"{stem}: the build has no link command for it"
-        own = [str(file) for name, file in self._own.items() if not name.startswith("unittest/")]
+        # A small program of MySQL's has none of the libraries that they need.
+        is_small = SERVER_LIBRARY not in command
+        own = [str(file) for name, file in self._own.items() if not (is_small or name.startswith("unittest/"))]
         at = command.index(test)
         command[at : at + 1] = [str(self._own[path]), *own]
         command[command.index("-o") + 1] = str(program)
