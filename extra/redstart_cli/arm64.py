@@ -18,7 +18,7 @@ from redstart_cli import formatting
 from redstart_cli.compdb import compile_commands
 from redstart_cli.console import RedstartError, say
 from redstart_cli.layout import Layout
-from redstart_cli.linked_tree import PCH, is_compiled
+from redstart_cli.linked_tree import is_compiled, without_pch
 from redstart_cli.process import run_captured
 from redstart_cli.result import Level
 
@@ -31,7 +31,7 @@ _FOREIGN = "#include <immintrin.h>\nint pause() { _mm_pause(); return 0; }\n"
 
 def arguments_for(command: Sequence[str]) -> list[str]:
     """The compile command of a source for the other compiler, which writes nothing."""
-    words = iter(command)
+    words = without_pch(command)
     # Before the compiler stands what caches its objects.
     for word in words:
         if Path(word).name in ("c++", "g++"):
@@ -42,11 +42,7 @@ def arguments_for(command: Sequence[str]) -> list[str]:
     for word in words:
         if word in ("-o", "-MF", "-MT"):
             next(words)
-        elif word == "-include":
-            header = next(words)
-            if not header.endswith("cmake_pch.hxx"):
-                found += [word, header]
-        elif word not in (*PCH, "-c", "-MD") and not word.startswith(("-m", "-fcf-protection", "-march")):
+        elif word not in ("-c", "-MD") and not word.startswith(("-m", "-fcf-protection", "-march")):
             found.append(word)
     return found
 

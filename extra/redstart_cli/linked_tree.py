@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,12 +22,24 @@ from redstart_cli.process import run_captured
 _COMPILE_TIMEOUT_SEC = 600
 _FAILURE_LINES = 30
 _SOURCES = (".c", ".cc", ".cpp")
-PCH = ("-Winvalid-pch", "-fpch-preprocess")
+_PCH = ("-Winvalid-pch", "-fpch-preprocess")
 
 
 def is_compiled(path: str) -> bool:
     """Whether the build compiles a file; MTR tests compile what is theirs when they run."""
     return path.endswith(_SOURCES) and not path.startswith("mysql-test/")
+
+
+def without_pch(command: Sequence[str]) -> Iterator[str]:
+    """The words of a compile command that have nothing to do with the precompiled header."""
+    words = iter(command)
+    for word in words:
+        if word == "-include":
+            header = next(words)
+            if not header.endswith("cmake_pch.hxx"):
+                yield from (word, header)
+        elif word not in _PCH:
+            yield word
 
 
 class LinkedTree:
@@ -76,16 +88,12 @@ class LinkedTree:
     def _command(self, path: str, is_optimised: bool, command: Sequence[str]) -> list[str]:
         """A compile command turned to this tree, without the precompiled header."""
         result: list[str] = []
-        arguments = iter(command)
+        arguments = without_pch(command)
         for argument in arguments:
-            if argument == "-include":
-                header = next(arguments)
-                if not header.endswith("cmake_pch.hxx"):
-                    result += [argument, header]
-            elif argument in ("-o", "-MF"):
+            if argument in ("-o", "-MF"):
                 next(arguments)
                 result += [argument, f"{self.object(path)}{'.d' if argument == '-MF' else ''}"]
-            elif argument not in PCH:
+            else:
                 result.append(argument.replace(str(self._layout.source), str(self.tree)))
         return result if is_optimised else [*result, "-O0"]
 
