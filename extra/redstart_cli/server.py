@@ -187,15 +187,15 @@ class _Server(Mysqld):
 
     poll_sec = 0.1
     is_tied = False
-    # What of its log was shown, and when.
+    # Bytes of its log that were shown, and when.
     _shown = 0
     _last_note = 0.0
 
     def is_ready(self) -> bool:
         """Whether it answers; shows its log without time, thread and subsystem: `InnoDB initialization has ended.`"""
         is_up = super().is_ready()
-        new = self.said()[self._shown :].rpartition("\n")[0]
-        for line in new.splitlines():
+        new = self._new_lines()
+        for line in new.decode("utf-8", "replace").splitlines():
             parts = line.split("] ")
             say("  " + (parts[-1] if len(parts) >= 4 else line))
         now = time.monotonic()
@@ -206,6 +206,14 @@ class _Server(Mysqld):
             self._last_note = now
             say(f"  still starting after {duration(now - self.begin)} (./redstart down stops it)")
         return is_up
+
+    def _new_lines(self) -> bytes:
+        """What was not shown, up to its last whole line; a log of hours is not read from its beginning each time."""
+        if not self.log.exists():
+            return b""
+        with self.log.open("rb") as file:
+            file.seek(self._log_begin + self._shown)
+            return file.read().rpartition(b"\n")[0]
 
 
 def describe(layout: Layout, server: Running) -> None:
