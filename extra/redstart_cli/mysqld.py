@@ -29,6 +29,9 @@ from redstart_cli.process import tied
 
 # A server that repeats a failing read writes some 50 MB of error log a second.
 MAX_LOG_BYTES = 8 << 20
+# What a server that is up may say to root: it has a password, is known by its user of the system, by a plugin that is not
+# there, has to change its password, is locked; or there are too many clients.
+REFUSALS = [(ER.ACCESS_DENIED_ERROR,), (1698,), (1524,), (1862,), (3118,), (ER.CON_COUNT_ERROR,)]
 LOG_LINES_SHOWN = 12
 # Of the folder of a server that is given none.
 RUN_PREFIX = "redstart-mysqld-"
@@ -151,18 +154,19 @@ class Mysqld:
     begin = 0.0
 
     def __init__(
-        self, name: str, words: Sequence[str], data: Path, log: Path, options: Sequence[str], run: Path | None = None
-    ) -> None:
+        self, name: str, words: Sequence[str], data: Path, log: Path, options: Sequence[str], run: Path | None = None,
+        socket: Path | None = None,
+    ) -> None:  # fmt: skip
         """`words` are the server and its first options.
 
-        Its socket is in `run`; without one in a folder of its own, with a short path, which goes with the block that uses it, or
-        with this object.
+        Its socket is in `run`, unless `socket` says where; without `run` in a folder of its own, with a short path, which goes with
+        the block that uses it, or with this object.
         """
         self.name, self.log = name, log
         if run is None:
             run = Path(tempfile.mkdtemp(prefix=RUN_PREFIX))
             self._remove_run = weakref.finalize(self, shutil.rmtree, run, ignore_errors=True)
-        self.run, self.socket, self._output = run, run / "s", run / "output"
+        self.run, self.socket, self._output = run, socket or run / "s", run / "output"
         files = [f"--datadir={data}", f"--socket={self.socket}", f"--pid-file={run}/pid", f"--log-error={log}"]
         self.words = [*words, *files, *as_root(options), *options]
 
@@ -196,8 +200,7 @@ class Mysqld:
         try:
             connect(self.socket, timeout_sec=READY_TIMEOUT_SEC).close()
         except (pymysql.err.MySQLError, OSError) as error:
-            # It says so if root has a password.
-            return error.args[:1] == (ER.ACCESS_DENIED_ERROR,)
+            return error.args[:1] in REFUSALS
         return True
 
     def await_ready(self, timeout_sec: float) -> None:

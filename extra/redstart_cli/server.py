@@ -28,6 +28,8 @@ from redstart_cli.disk import DATADIR_BYTES, Need, check_space
 from redstart_cli.layout import Layout
 from redstart_cli.mysqld import Mysqld, as_root, initialise
 
+# sun_path holds 108 bytes with the closing zero.
+SOCKET_PATH_BYTES = 107
 FIRST_PORT = 3306
 PORTS_TRIED = 100
 # Seconds between lines that say that `up` or `down` still waits.
@@ -120,14 +122,24 @@ def choose_port(wanted: int | None) -> int:
 
 
 def _run_folder(datadir: Path) -> Path:
-    """A folder of this user for the socket, whose path must not be long: in the runtime directory, else in /tmp."""
+    """A folder of this user with a short path: in the runtime directory, if there is one, else in /tmp."""
     name = f"redstart-{os.geteuid()}-{hashlib.sha256(os.fsencode(datadir)).hexdigest()[:12]}"
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / name
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")
+    folder = (runtime if os.access(runtime, os.W_OK | os.X_OK) else Path("/tmp")) / name
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError as problem:
+        raise RedstartError(f"{folder} cannot be made: {problem.strerror}") from problem
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise RedstartError(f"{folder} belongs to another user; the socket cannot be made there")
     return folder
+
+
+def _socket_path(datadir: Path, run: Path) -> Path:
+    """<datadir>.sock, which stays when its user logs out, or one in `run` when that is too long for a socket."""
+    path = datadir.with_name(datadir.name + ".sock")
+    return path if len(os.fsencode(path)) <= SOCKET_PATH_BYTES else run / "s"
 
 
 # Starting
@@ -244,11 +256,12 @@ def up(layout: Layout, preset: str, version: str, datadir: Path, port: int | Non
     is_new = found.kind is datadirs.Kind.NEW
     _check_user(options, os.geteuid() if is_new else datadir.stat().st_uid)
     if is_new:
-        _initialise(words, datadir, log)
+        _initialise([*words, *(option for option in options if option.startswith("--user"))], datadir, log)
 
     # mysqld warns of a process id in a folder whose path others can enter.
     own = [f"--port={port}", "--bind-address=127.0.0.1", f"--pid-file={datadir / 'mysqld.pid'}"]
-    server = _Server("mysqld", words, datadir, log, [*own, *options], _run_folder(datadir))
+    run = _run_folder(datadir)
+    server = _Server("mysqld", words, datadir, log, [*own, *options], run, _socket_path(datadir, run))
     server.launch()
     running = Running(
         server.process.pid, _started_ticks(server.process.pid) or 0, preset, str(datadir), port, str(server.socket), str(log),

@@ -45,7 +45,8 @@ log.write("2026-01-01T00:00:00Z 0 [System] [MY-010931] [Server] ready for connec
 local.listen()
 while True:
     client = local.accept()[0]
-    client.send(b"\\x16\\0\\0\\0\\xff\\x15\\x04#28000Access denied")
+    code = struct.pack("<H", int(os.environ.get("REFUSAL", 1045)))
+    client.send(b"\\x16\\0\\0\\0\\xff" + code + b"#28000Access denied")
 """
 
 
@@ -74,6 +75,20 @@ def test_up_initialises_starts_and_says_how_to_connect(clone: Layout, capsys: py
     assert "--bind-address=127.0.0.1" in arguments
     assert ("--user=root" in arguments) == (os.geteuid() == 0)
     assert os.getsid(running.pid) == running.pid
+
+
+@pytest.mark.parametrize("refusal", [1698, 1524, 1862, 3118, 1040])
+def test_a_server_that_refuses_root_is_up(clone: Layout, monkeypatch: pytest.MonkeyPatch, refusal: int) -> None:
+    monkeypatch.setenv("REFUSAL", str(refusal))
+    assert server.is_alive(up(clone))
+
+
+def test_the_socket_is_beside_the_data_or_has_a_short_path(clone: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/no/such/folder")
+    assert server._run_folder(clone.run).parent == Path("/tmp")
+    run = Path("/tmp/run")
+    assert server._socket_path(Path("/data"), run) == Path("/data.sock")
+    assert server._socket_path(Path("/" + "d" * 120), run) == run / "s"
 
 
 def test_down_stops_and_a_second_up_uses_the_data(clone: Layout, capsys: pytest.CaptureFixture[str]) -> None:
