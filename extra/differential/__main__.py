@@ -50,15 +50,17 @@ from redstart_cli.mysqld import Binary
 
 
 def _canaries(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    return _known({"all": ",".join(CANARIES), "none": ""}.get(value, value), CANARIES, "canary")
+    if value == "none":
+        return ()
+    return _known(",".join(CANARIES) if value == "all" else value, CANARIES, "canary")
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    return _known(value, MUTATIONS, "change")
+    return _known(value, MUTATIONS, "change") if value else ()
 
 
 def _known(value: str, known: Collection[str], what: str) -> tuple[str, ...]:
-    names = tuple(filter(None, value.split(",")))
+    names = tuple(value.split(","))
     if unknown := set(names) - set(known):
         raise click.BadParameter(f"there is no {what} {', '.join(sorted(unknown))}")
     return names

@@ -79,7 +79,7 @@ class Proof:
                 continue
             stem = PurePosixPath(path).stem
             program = self._tree.objects / stem
-            problem = self._link(stem, path, program)
+            problem = self._link(step, stem, path, program)
             if problem:
                 level.failed += 1
                 level.failures.append(f"{name}: {stem} does not link")
@@ -87,7 +87,7 @@ class Proof:
             else:
                 level.add(run_program(stem, program))
 
-    def _link(self, stem: str, path: str, program: Path) -> str:
+    def _link(self, step: Step, stem: str, path: str, program: Path) -> str:
         done = subprocess.run(
             tied(["ninja", "-C", self._build, "-t", "commands", "-s", f"runtime_output_directory/{stem}"]),
             capture_output=True,
@@ -97,9 +97,10 @@ class Proof:
         test = next((word for word in command if word.endswith(f"/{stem}.cc.o")), None)
         if done.returncode != 0 or test is None or "-o" not in command:
             return f"{stem}: the build has no link command for it"
-        # A small program of MySQL's has none of the libraries that they need.
-        is_small = SERVER_LIBRARY not in command
-        own = [str(file) for name, file in self._own.items() if not (is_small or name.startswith("unittest/"))]
+        own = [str(file) for name, file in self._own.items() if not name.startswith("unittest/")]
+        if SERVER_LIBRARY not in command:
+            # A small program of MySQL's has none of the libraries that they need: it gets what this patch compiles.
+            own = [str(self._tree.object(name)) for name in step.changed if is_compiled(name) and not name.startswith("unittest/")]
         at = command.index(test)
         command[at : at + 1] = [str(self._own[path]), *own]
         command[command.index("-o") + 1] = str(program)

@@ -23,9 +23,6 @@ from redstart_cli.linked_tree import LinkedTree, is_compiled
 from redstart_cli.result import Level
 from redstart_cli.upstream import Upstream
 
-# Our files that are compiled: those of the server.
-_FOLDERS = ("sql/", "storage/")
-
 
 @dataclass(frozen=True)
 class Change:
@@ -122,7 +119,7 @@ def run(layout: Layout, preset: str, upstream: Upstream) -> Level:
             return level
         for path, data in plan.contents.items():
             links.write(path, data)
-        sources = [path for path in plan.contents if is_compiled(path) and path.startswith(_FOLDERS)]
+        sources = [path for path in plan.contents if is_compiled(path) and not path.startswith("unittest/")]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             for problem in pool.map(links.compile, sources, repeat(False)):
                 if problem:
