@@ -15,6 +15,7 @@ from bench.profiles import Volume
 from bench.results import Document, Run
 from bench.server import Server
 from bench.subjects import (
+    BUILT,
     Binary,
     Subject,
     inspect_binary,
@@ -23,6 +24,7 @@ from bench.subjects import (
     stock_settings,
 )
 from bench.ui import Ui
+from redstart_cli.layout import this_layout
 from redstart_cli.roots import stock_root
 from redstart_cli.tools import ToolError, Unavailable
 
@@ -66,6 +68,13 @@ class Context:
             self.binaries["mariadb"] = mariadb_binary()
         return Subject("mariadb", self.binaries["mariadb"], {}, "Debian's mariadb-server-core")
 
+    def built_subject(self, name: str) -> Subject:
+        """A build beside the one under test; Unavailable if it was not made (./redstart build lto, build --pristine)."""
+        tree, note = BUILT[name]
+        if name not in self.binaries:
+            self.binaries[name] = inspect_binary(this_layout().binary(tree, "mysqld"))
+        return Subject(name, self.binaries[name], {}, note)
+
     def find_subjects(self, names: Sequence[str], files: int = 0, is_encrypted: bool = False) -> list[Subject]:
         """The subjects of these names that can run here, noted in the document.
 
@@ -81,6 +90,8 @@ class Context:
                     subject = self.stock_subject()
                 elif name == "mariadb":
                     subject = self.mariadb_subject()
+                elif name in BUILT:
+                    subject = self.built_subject(name)
                 else:
                     subject = own_subject(name, self.own_binary(), files, cores)
                 if is_encrypted:

@@ -154,6 +154,7 @@ LAYOUTS = {
         (
             Column("transactions_per_sec", "transactions/s", 0, spread=True),
             Column("queries_per_sec", "queries/s", 0),
+            Column("cpu_usec_a_transaction", "CPU, µs a transaction", 0, spread=True),
             Column("latency_mean_ms", "mean latency, ms", 2),
             Column("latency_p95_ms", "95 %, ms", 2),
             Column("errors", "errors", 0),

@@ -278,7 +278,13 @@ BINLOG_SUBJECTS = ("stock", "off", "binlog-scan", "defaults", "all-on")
 REDO_SUBJECTS = ("stock", "off", "redo", "redo-flush", "defaults", "all-on", "mariadb")
 """Subjects of the experiment on redo."""
 
-OLTP_SUBJECTS = ("stock", "off", "map", "binlog-scan", "defaults", "all-on", "mariadb")
+BUILT = {
+    "pristine": ("pristine", "MySQL as released, built as this build is"),
+    "lto": ("lto", "this build, optimised at link time"),
+}
+"""Subjects that are builds beside the one under test: the build tree, and what they stand for. They run as they come."""
+
+OLTP_SUBJECTS = ("stock", *BUILT, "off", "map", "binlog-scan", "defaults", "all-on", "mariadb")
 """Subjects of the regression check under load."""
 
 OUTAGE_SUBJECTS = ("stock", "off", "defaults", "all-on", "mariadb")

@@ -135,6 +135,14 @@ def parse_report(text: str) -> dict[str, float]:
     return found
 
 
+def parse_transactions(text: str) -> int:
+    """How many transactions the report at the end has; ToolError if none."""
+    match = re.search(r"transactions:\s+(\d+)", text)
+    if match is None or match[1] == "0":
+        raise ToolError(f"sysbench's report has no transactions: {text.strip()[-300:]}")
+    return int(match[1])
+
+
 def parse_seconds(text: str) -> dict[int, float]:
     """Transactions a second in each second since the begin, with --report-interval=1."""
     return {int(second): float(rate) for second, rate in _INTERVAL.findall(text)}

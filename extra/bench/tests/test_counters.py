@@ -261,6 +261,13 @@ def test_sysbench_output() -> None:
         sysbench.parse_report("FATAL: unable to connect")
 
 
+def test_transactions_of_sysbench() -> None:
+    assert sysbench.parse_transactions("    transactions:                        7062   (705.96 per sec.)") == 7062
+    for text in ("", "    transactions:                        0      (0.00 per sec.)"):
+        with pytest.raises(ToolError, match="no transactions"):
+            sysbench.parse_transactions(text)
+
+
 def test_key_data() -> None:
     assert ddl.key_data_bytes("rebuild", 600_000, 5) == 600_000 * 5 * 68
     assert ddl.key_data_bytes("rebuild", 10, 16) == 10 * 16 * 68
