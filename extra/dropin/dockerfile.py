@@ -90,9 +90,9 @@ def _call(command: list[str], log: Path) -> None:
 
 def make_base(base: str, root: Path, mirror: str, log: Path) -> None:
     """What stands for a base image."""
-    match = re.fullmatch(r"debian:([a-z]+)-\d{8}-slim", base)
+    match = re.fullmatch(r"debian:([a-z]+)-\d{8}-slim@sha256:[0-9a-f]{64}", base)
     if not match:
-        raise DockerfileError(f"{base} is not debian:RELEASE-DATE-slim")
+        raise DockerfileError(f"{base} is not debian:RELEASE-DATE-slim@sha256:DIGEST")
     say(f"FROM {base}: debootstrap {match[1]}")
     make_root(match[1], root, mirror, log)
 
@@ -329,7 +329,8 @@ def test_sbom(stage: Stage) -> None:
     check(found[0] == ("redstart", stage.labels[f"{label}version"]), "the SBOM is of another version than the image")
     check(sorted(found[1:]) == wanted, f"the SBOM differs: {set(found[1:]) ^ set(wanted)}")
     check(any(name == "redstart-server-core" for name, _ in wanted), "the server is no package")
-    check(stage.labels[f"{label}base.name"] == stage.base, "the label names another base")
+    named = "@".join(stage.labels[f"{label}base.{word}"] for word in ("name", "digest"))
+    check(named == stage.base, "the labels name another base")
 
 
 def test_manifests(stage: Stage, folder: Path) -> None:

@@ -59,7 +59,9 @@ def image() -> Iterator[str]:
         make_base(last.base, base, MIRROR, WORK / "debootstrap.log")
         container = buildah("from", "scratch")
         buildah("add", "--quiet", container, base, "/")
-        buildah("commit", "--quiet", container, f"docker.io/library/{last.base}")
+        # What debootstrap has made is not what the digest pins.
+        tag, _, digest = last.base.partition("@")
+        buildah("commit", "--quiet", container, f"docker.io/library/{tag}")
         buildah("rm", container)
         shutil.rmtree(base)
         for package in PACKAGES.glob("redstart-*.deb"):
@@ -67,6 +69,8 @@ def image() -> Iterator[str]:
                 shutil.copy(package, context / "packages")
         shutil.copytree(REPO / "Docker", context / "Docker")
         _, _, stages = re.split(r"^(?=FROM )", DOCKERFILE, maxsplit=2, flags=re.MULTILINE)
+        assert stages.count(f"@{digest}\n") == 1
+        stages = stages.replace(f"@{digest}\n", "\n")
         (context / "Dockerfile").write_text(f"FROM scratch AS build\nCOPY packages /packages\n{stages}")
         options = ["--pull-never", "--layers=false", "--format", "docker", "--timestamp", TIME]
         values = {"REVISION": REVISION, "RELEASE": RELEASE, "SOURCE_DATE_EPOCH": TIME}
