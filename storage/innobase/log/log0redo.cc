@@ -47,6 +47,7 @@ Memory. log0pack keeps the records until they are applied. */
 
 #include "buf0buf.h"
 #include "data0type.h"
+#include "fsp0fsp.h"
 #include "log0apply.h"
 #include "log0files_io.h"
 #include "log0keys.h"
@@ -57,6 +58,7 @@ Memory. log0pack keeps the records until they are applied. */
 #include "os0ahead.h"
 #include "rem0types.h"
 #include "scope_guard.h"
+#include "trx0purge.h"
 
 namespace redo_recovery {
 
@@ -203,6 +205,27 @@ void skip_update(Rest &rest) {
   }
 }
 
+/** Let the IDs of undo tablespaces go on from those that redo drops. They would
+begin anew: the next undo tablespace of a free number would get the ID of one
+that was dropped before the crash. Recovery knows tablespaces by their ID. If the
+server dies before a checkpoint is behind the drop, the next recovery would take
+the new undo tablespace for the dropped one, and forget it with its
+transactions: what they have changed would stay. */
+void pass_over_dropped_undo_ids() {
+  for (const auto id : recv_sys->deleted) {
+    if (!fsp_is_undo_tablespace(id)) {
+      continue;
+    }
+
+    auto &last = undo::space_id_bank[undo::id2num(id) - 1];
+
+    /* They count down. */
+    if (!last.in_use && (last.space_id == SPACE_UNKNOWN || id < last.space_id)) {
+      last.space_id = id;
+    }
+  }
+}
+
 }  // namespace
 
 ulong g_way = static_cast<ulong>(Way::STOCK);
@@ -255,6 +278,9 @@ Reading::~Reading() {
   note_redo(recv_sys->recovered_lsn - recv_sys->checkpoint_lsn,
             std::chrono::steady_clock::now() - m_begin);
 
+  if (is_on()) {
+    pass_over_dropped_undo_ids();
+  }
   if (is_on() && mtr_index::Keeper::n_made() > 0) {
     ib::info(ER_IB_MSG_383)
         << "Redo recovery: built " << mtr_index::Keeper::n_made()
