@@ -26,7 +26,7 @@ from redstart_cli.locks import exclusive
 from redstart_cli.mounts import own_namespace
 from redstart_cli.roots import stock_root
 from redstart_cli.tools import ToolError
-from torture import canaries, recovered, redo, stack, subjects, tamper
+from torture import canaries, fulltext, recovered, redo, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
@@ -305,6 +305,7 @@ def _details(counts: Counts) -> str:
         f" {counts.kills_in_undo_scan['undo scan']} arranged;"
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
+        f" {_text(counts)};"
         f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} disks on which stock does not start either, {counts.without_key} directories without the key of an"
@@ -322,6 +323,14 @@ def _settings(counts: Counts) -> str:
         shares = _by_kind(used, starts) if setting.is_of_recovery else f"{used.total()} of {starts.total()} starts"
         said.append(f"{setting.variable} used in {shares}")
     return "; ".join(said)
+
+
+def _text(counts: Counts) -> str:
+    asked, steps = counts.text, ", ".join(f"{kind} {number}" for kind, number in sorted(counts.text_steps.items())) or "none"
+    return (
+        f"full-text indexes: {asked[fulltext.WORDS]} words looked up in {asked[fulltext.INDEXES]},"
+        f" {asked[fulltext.STORED]} rows in their files and {asked[fulltext.CACHED]} in the cache; definitions: {steps}"
+    )
 
 
 def _redo(counts: Counts) -> str:
@@ -393,6 +402,8 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "scan_checkpoints": {kind: number for kind, number in counts.scan_checkpoints.items() if kind and number},
         "took_for_older": counts.took_for_older,
         "loads": counts.loads,
+        "text": dict(counts.text),
+        "text_steps": dict(counts.text_steps),
         "undo": dict(counts.undo),
         "undo_barred": counts.undo_barred,
         "undo_left": counts.undo_left,
@@ -511,6 +522,13 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append(f"no undo tablespace was made in {counts.loads} loads")
     if counts.loads >= MANY_LOADS and 2 * counts.undo_barred > counts.loads:
         problems.append(f"{counts.undo_barred} of {counts.loads} loads could make no undo tablespace")
+    if set(kinds) - {"redo"} and not counts.text[fulltext.WORDS]:
+        problems.append("no word was looked up in a full-text index")
+    if set(kinds) - {"redo"} and counts.loads >= MANY_LOADS:
+        numbers = {"in their files": counts.text[fulltext.STORED], "in their cache": counts.text[fulltext.CACHED],
+                   "optimized": counts.text_steps["optimize"]}  # fmt: skip
+        nothing = [what for what, number in numbers.items() if not number]
+        problems += [f"full-text indexes: nothing was {what} in {counts.loads} loads" for what in nothing]
     if counts.importing >= MANY_COMMITS and not counts.imported:
         problems.append(f"no tablespace was imported in {counts.importing} commits")
     names, _ = subjects.turns(rig.subject, rig.binaries)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,7 +67,7 @@ def _ask_table(cursor: Any, schema: str, table: str, found: Held) -> None:
         for text in (f"SHOW CREATE TABLE {name}", f"CHECKSUM TABLE {name}", f"CHECK TABLE {name}"):
             cursor.execute(text)
             said += [str(value) for row in cursor.fetchall() for value in row[1:]]
-        said += check_indexes(cursor, schema, table)
+        said += check_indexes(cursor, schema, table, Counter())
     except pymysql.err.MySQLError as problem:
         if load.code_of(problem) not in (load.DISCARDED, load.LACKS_FILE):
             raise

@@ -150,6 +150,9 @@ class Counts:
     undo_barred: int = 0
     # Acknowledged steps with undo tablespaces, by kind.
     undo: Counter[str] = field(default_factory=Counter)
+    # Acknowledged definitions of tables with full-text indexes, by kind, and what these indexes were asked: see fulltext.py.
+    text_steps: Counter[str] = field(default_factory=Counter)
+    text: Counter[str] = field(default_factory=Counter)
     # Files of undo tablespaces whose CREATE was acknowledged, and which are in the dictionary no more.
     undo_left: int = 0
     # Servers that were asked after a crash, by name.
@@ -175,6 +178,7 @@ class Counts:
         self.wrong += len(verdict.wrong)
         self.said += verdict.wrong
         self.known += len(verdict.known)
+        self.text += verdict.text
 
     def add(self, other: Counts) -> None:
         """What others have counted, too."""
@@ -387,6 +391,7 @@ class Clients:
             self._rig.counts.refused += client.refused
             self._rig.counts.imported += client.imported
             self._rig.counts.undo += client.undo
+            self._rig.counts.text_steps += client.text
             self._rig.counts.importing += client.acknowledged * self._may_import
             if client.defect:
                 wrong.append(client.defect)

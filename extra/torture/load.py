@@ -66,6 +66,17 @@ INDEXES = {
 # MySQL itself, after a kill, finds other rows by a spatial index than by the table, and misses files of a full-text
 # index that was being dropped (docs/reliability.md). They are built only if that is asked for.
 UNSAFE_INDEXES = frozenset({"g1", "f1"})
+# Tables whose text is looked up in a full-text index: the client that has one, its name and its variant. They are never
+# dropped, have no other writers, and their indexes are built and dropped by their clients.
+TEXTS = {0: ("d", "docs"), 1: ("f", "words")}
+TEXT_INDEX = "f1"
+DOCS = "docs"
+# A table with a FTS_DOC_ID of its own: InnoDB wants each to be higher than all before, by less than 65,535. Steps have so many
+# of them, of which they use some, as InnoDB itself takes one when it writes its cache to the files.
+DOC_IDS, DOC_ROWS = 20, 16
+MAX_DOC_STEP = 65535 // DOC_IDS
+# What, of a step of definitions, is about such a table.
+TEXT_SHARE = 0.4
 # What MySQL, or a file system with blocks of 4 KiB, can compress.
 COMPRESSED_PAGES_KIB = {"compressed": (4, 8, 16), "punched": (8, 16, 32, 64)}
 # Partitioned tables have neither, and no such column. With one of them MySQL may refuse to rebuild a table in place:
@@ -80,10 +91,12 @@ _POINT = "g POINT AS (POINT(k, id)) STORED NOT NULL SRID 0"
 _COLUMNS = (
     "id INT PRIMARY KEY, seq INT NOT NULL, n INT NOT NULL, k INT NOT NULL, s VARCHAR(64) NOT NULL, b LONGBLOB NOT NULL"
 )
-# Without the point and those that the load adds.
+_DOC_ID = "FTS_DOC_ID BIGINT UNSIGNED NOT NULL, UNIQUE INDEX FTS_DOC_ID_INDEX (FTS_DOC_ID)"
+# Without the point, the number of a document, and those that the load adds.
 COLUMNS = 6
 _K = "(id * 31 + seq) % 997"
-_S = "CONCAT('s', LPAD((id * 17 + seq) % 9973, 6, '0'), REPEAT('x', 20))"
+# Three words: one of few rows, one of a step, one of all rows.
+_S = "CONCAT('s', LPAD((id * 17 + seq) % 9973, 6, '0'), ' n', LPAD(seq, 6, '0'), ' ', REPEAT('x', 11))"
 
 # Errors that come with the end of a server, in the client or in the server: whether the statement was done is open.
 GONE = frozenset(
@@ -108,7 +121,7 @@ def _b(client: int) -> str:
 
 def is_partitioned(variant: str) -> bool:
     """Whether tables of a variant consist of partitions."""
-    return "PARTITION" in VARIANTS[variant]
+    return "PARTITION" in VARIANTS.get(variant, "")
 
 
 def right_content(client: int, columns: int, variant: str) -> str:
@@ -120,9 +133,13 @@ def right_content(client: int, columns: int, variant: str) -> str:
 
 def create_table(client: int, name: str, variant: str) -> str:
     """The statement that makes a table of a client; its comment names the variant."""
-    first, _, partitions = VARIANTS[variant].format(client=client).partition("PARTITION BY ")
+    first, _, partitions = VARIANTS.get(variant, "").format(client=client).partition("PARTITION BY ")
     tail = f" PARTITION BY {partitions}" if partitions else ""
     columns = _COLUMNS if partitions else f"{_COLUMNS}, {_POINT}"
+    if variant == DOCS:
+        columns += f", {_DOC_ID}"
+    if variant not in VARIANTS:
+        columns += f", {INDEXES[TEXT_INDEX]}"
     return f"CREATE TABLE c{client}.{name} ({columns}) COMMENT='{variant}' {first}{tail}"
 
 
@@ -200,19 +217,21 @@ def statements(client: int, number: int, op: Op) -> list[str]:
     match kind:
         case "insert":
             table, low, high, length = rest
+            column, value = (", FTS_DOC_ID", f", {_doc_id(number, low)}") if _is_docs(client, table) else ("", "")
             return [
                 (
-                    f"INSERT INTO c{client}.{table} (id, seq, n, k, s, b) WITH RECURSIVE q (id, seq, n) AS"
+                    f"INSERT INTO c{client}.{table} (id, seq, n, k, s, b{column}) WITH RECURSIVE q (id, seq, n) AS"
                     f" (SELECT {low}, {number}, {length} UNION ALL SELECT id + 1, seq, n FROM q WHERE id + 1 < {high})"
-                    f" SELECT id, seq, n, {_K}, {_S}, {_b(client)} FROM q"
+                    f" SELECT id, seq, n, {_K}, {_S}, {_b(client)}{value} FROM q"
                 )
             ]
         case "update":
             table, low, high, length = rest
+            more = f", FTS_DOC_ID = {_doc_id(number, low)}" if _is_docs(client, table) else ""
             # Assignments are done from left to right.
             return [
                 (
-                    f"UPDATE c{client}.{table} SET seq = {number}, n = {length}, k = {_K}, s = {_S}, b = {_b(client)}"
+                    f"UPDATE c{client}.{table} SET seq = {number}, n = {length}, k = {_K}, s = {_S}, b = {_b(client)}{more}"
                     f" WHERE id >= {low} AND id < {high}"
                 )
             ]
@@ -245,6 +264,8 @@ def statements(client: int, number: int, op: Op) -> list[str]:
             return [f"ALTER TABLE c{client}.{rest[0]} ADD COLUMN x{rest[1]} INT NOT NULL DEFAULT {rest[1]}"]
         case "rebuild":
             return [f"ALTER TABLE c{client}.{rest[0]} ENGINE=InnoDB, ALGORITHM={rest[1]}"]
+        case "optimize":
+            return [f"OPTIMIZE TABLE c{client}.{rest[0]}"]
         case "export":
             return [f"FLUSH TABLES c{client}.{rest[0]} FOR EXPORT", TAKE, "UNLOCK TABLES"]
         case "discard" | "import":
@@ -259,6 +280,15 @@ def statements(client: int, number: int, op: Op) -> list[str]:
         case "undo-drop":
             return [f"DROP UNDO TABLESPACE {rest[0]}"]
     raise ValueError(f"unknown operation {op}")
+
+
+def _doc_id(number: int, low: int) -> str:
+    """SQL of the FTS_DOC_ID of a row that a step writes, of those from `low` on."""
+    return f"{number * DOC_IDS + 1} + id - {low}"
+
+
+def _is_docs(client: int, table: str) -> bool:
+    return TEXTS.get(client) == (table, DOCS)
 
 
 def _of(client: int, table: str) -> str:
@@ -288,6 +318,7 @@ def schema(has_keyring: bool = False) -> list[str]:
             f"CREATE TABLESPACE g{client} ADD DATAFILE 'g{client}.ibd'",
             create_table(client, "w", "plain"),
         ]
+    made += [create_table(client, name, variant) for client, (name, variant) in TEXTS.items()]
     if has_keyring:
         # The first encrypted table makes the master key.
         made.append("CREATE TABLE bank.vault (id INT PRIMARY KEY) ENCRYPTION='Y'")
@@ -297,6 +328,8 @@ def schema(has_keyring: bool = False) -> list[str]:
 def opening_states() -> list[State]:
     """What each client has then, the builder last."""
     clients = [State(tables={"w": Table()}) for _ in range(CLIENTS)]
+    for client, (name, variant) in TEXTS.items():
+        clients[client].tables[name] = Table(variant, indexes={TEXT_INDEX})
     return [*clients, State(tables={f"c{client}.w": Table() for client in range(CLIENTS)})]
 
 
@@ -341,7 +374,7 @@ class Planner:
         ops: list[Op] = []
         ahead = state.copy() if r.random() < 0.5 else None
         for _ in range(r.choice([1, 1, 1, 2, 3, 6]) if ahead is not None else 1):
-            op = self._change(ahead or state)
+            op = self._change(ahead or state, number < MAX_DOC_STEP and not self._has_docs(ops))
             ops.append(op)
             if ahead is not None:
                 ahead.apply(Step(number, "tx", [op]))
@@ -353,9 +386,14 @@ class Planner:
         source, target = self._r.sample(range(ACCOUNTS), 2)
         return ["move", source, target, self._r.randrange(1, 50)]
 
-    def _change(self, state: State) -> Op:
+    def _has_docs(self, ops: list[Op]) -> bool:
+        """Whether a step has taken numbers of documents already."""
+        return any(self._has_docs(op[1]) if op[0] == "undone" else _is_docs(self._client, op[1]) for op in ops)
+
+    def _change(self, state: State, may_write_docs: bool) -> Op:
         r = self._r
-        name = r.choice(sorted(state.tables))
+        name = r.choice(sorted(name for name in state.tables if may_write_docs or not _is_docs(self._client, name)))
+        most = DOC_ROWS if _is_docs(self._client, name) else MAX_ROWS
         rows = state.tables[name].rows
         held = sum(len(table.rows) for table in state.tables.values())
         held_bytes = PART_BYTES * sum(length for table in state.tables.values() for _, length in table.rows.values())
@@ -363,7 +401,7 @@ class Planner:
             return ["delete", name, *self._range(rows, len(rows) // 2 + 1)]
         kind = r.choices(["insert", "large", "update", "delete", "undone"], [40, 3, 30, 15, 12])[0]
         if kind in ("update", "delete") and rows:
-            low, high = self._range(rows, r.choice([1, 1, 3, 20, 200]))
+            low, high = self._range(rows, min(most, r.choice([1, 1, 3, 20, 200])))
             if kind == "delete":
                 return ["delete", name, low, high]
             # The disk has to hold what all rows of the update grow to.
@@ -371,15 +409,14 @@ class Planner:
             count = sum(low <= row < high for row in rows)
             return ["update", name, low, high, min(self._length(), room // max(1, count))]
         if kind == "undone":
-            inner = [self._change(state) for _ in range(1)]
-            return ["undone", inner]
+            return ["undone", [self._change(state, may_write_docs)]]
         # New rows lie behind the last one, or in a gap.
         low = max(rows, default=-1) + 1
         count = r.randrange(300, 1500) if kind == "large" else r.choice([1, 1, 2, 10, 40])
         length = r.randrange(3) if count > 40 else self._length()
         if length > 40:
             count = 1
-        return ["insert", name, low, low + min(count, MAX_ROWS), length]
+        return ["insert", name, low, low + min(count, most), length]
 
     def _range(self, rows: dict[int, Any], count: int) -> tuple[int, int]:
         low = self._r.choice(list(rows))
@@ -413,7 +450,10 @@ class Planner:
     def _definition(self, state: State) -> Op:
         r = self._r
         names = [f"t{number}" for number in range(MAX_TABLES)]
-        mine = sorted(name for name in state.tables if name != "w")
+        text, _ = TEXTS.get(self._client, ("", ""))
+        if text and r.random() < TEXT_SHARE:
+            return self._text(state.tables[text], text)
+        mine = sorted(name for name in state.tables if name not in ("w", text))
         free = [name for name in names if name not in state.tables]
         if free and (not mine or r.random() < 0.35):
             return ["create", r.choice(free), r.choice(self._variants)]
@@ -432,6 +472,15 @@ class Planner:
         if kind in ("drop", "truncate"):
             return [kind, name]
         return self._index(state, name)
+
+
+    def _text(self, table: Table, name: str) -> Op:
+        """A definition of a table with a full-text index, or one that writes that anew."""
+        if TEXT_INDEX not in table.indexes:
+            return ["index", name, TEXT_INDEX]
+        kind = self._r.choices(["optimize", "unindex", "rebuild", "truncate"], [60, 20, 12, 8])[0]
+        more = {"unindex": [TEXT_INDEX], "rebuild": [self._r.choice(["DEFAULT", "COPY"])]}
+        return [kind, name, *more.get(kind, [])]
 
 
 def _can_be_imported(table: Table) -> bool:
@@ -491,6 +540,7 @@ class Client(threading.Thread):
         self.acknowledged = 0
         self.imported = 0
         self.undo: Counter[str] = Counter()
+        self.text: Counter[str] = Counter()
         self.refused = 0
         self.defect = ""
 
@@ -518,6 +568,8 @@ class Client(threading.Thread):
                     self.acknowledged += not step.is_undone
                     if step.ops and step.ops[0][0].startswith("undo-"):
                         self.undo[step.ops[0][0]] += 1
+                    if step.kind == "ddl" and step.ops[0][1] == TEXTS.get(self._history.client, ("", ""))[0]:
+                        self.text[step.ops[0][0]] += 1
                     if step.ops and step.ops[0][0] == "import":
                         self.imported += 1
                         self._wait_for_purge()
@@ -595,10 +647,18 @@ class Client(threading.Thread):
                     self._by_hand(by_hand[text], op[1])
                 else:
                     self._cursor.execute(text)
+                if op[0] == "optimize":
+                    self._check_optimize()
         if step.is_transaction:
             done = self._cursor.execute(f"UPDATE c{client}.progress SET number = {step.number}")
             if done != 1:
                 raise Defect(f"the row of c{client}.progress is not there")
+
+    def _check_optimize(self) -> None:
+        """Its errors are in its result; only the end of a server excuses one."""
+        said = [text for _, _, kind, text in self._cursor.fetchall() if kind.lower() == "error"]
+        if said and not (self._book.is_ending or self._book.errors_are_expected or self._book.has_died()):
+            raise Defect(f"OPTIMIZE TABLE: {'; '.join(said)}")
 
     def _by_hand(self, what: Callable[[int, str], None], table: str) -> None:
         """Do something with files; only the end of a server excuses a failure."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -168,6 +169,7 @@ _APPLY: dict[str, Any] = {
     "unindex": _unindex,
     "column": _column,
     "rebuild": _nothing,
+    "optimize": _nothing,
     "export": _export,
     "discard": _discard,
     "import": _import,
@@ -240,12 +242,15 @@ class Verdict:
     wrong: list[str] = field(default_factory=list)
     # What MySQL itself does wrong.
     known: list[str] = field(default_factory=list)
+    # What full-text indexes were asked: see fulltext.py.
+    text: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Verdict) -> None:
         self.checked += other.checked
         self.lost += [text for text in other.lost if text not in self.lost]
         self.wrong += other.wrong
         self.known += other.known
+        self.text += other.text
 
     @property
     def is_clean(self) -> bool:

@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 import traceback
+from collections import Counter
 from typing import Any
 
 import pymysql
@@ -184,7 +185,7 @@ class Replica:
                 if found := describe_difference(state, observed.state):
                     wrong.append(f"client {client}: {found}")
             wrong += check_bank(cursor)
-            wrong += check_tables(cursor, states)
+            wrong += check_tables(cursor, states, Counter())
         return wrong
 
     def stop(self) -> list[str]:

@@ -155,12 +155,19 @@ TAMPERINGS = (
 PAGE = "oracle: a byte of a page is flipped"
 INDEX = "oracle: an index holds another value"
 ENTRIES = "oracle: an index lacks an entry"
+TEXT = "oracle: a full-text index lacks an entry"
+# What it is in. With the collation that MySQL has by default all words are in the first of its files, here in one page.
+_TEXT_TABLE = (
+    "CREATE TABLE bank.texts (id INT PRIMARY KEY, s VARCHAR(64), FULLTEXT INDEX f1 (s))",
+    "INSERT INTO bank.texts VALUES (1, 'some words'), (2, 'other words'), (3, 'words')",
+)
+_TEXT_FILE = "_index_1"
 
 
 def names(has_innochecksum: bool) -> list[str]:
     """The canaries of the oracle."""
     page = [PAGE] if has_innochecksum else []
-    return [HONEST, *(tampering.name for tampering in TAMPERINGS), *page, INDEX, ENTRIES]
+    return [HONEST, *(tampering.name for tampering in TAMPERINGS), *page, INDEX, ENTRIES, TEXT]
 
 
 class OracleLife:
@@ -190,6 +197,7 @@ class OracleLife:
                 verdict, _ = ask(self._rig, running, self._histories, NEVER)
                 if verdict.is_clean:
                     self._tamper(running)
+                    self._make_texts(running)
                     roots = self._roots(running)
                     verdict = self._stop(running)
         if verdict.is_clean:
@@ -237,14 +245,19 @@ class OracleLife:
         if not self._found[name]:
             say(f"  {name}: {texts or 'nothing'} was said, not {says!r}")
 
+    def _make_texts(self, running: Server) -> None:
+        """A table whose full-text index is written to its files when the server stops."""
+        running.query("SET sql_log_bin = 0", *_TEXT_TABLE)
+
     def _roots(self, running: Server) -> dict[str, int]:
-        """The root pages of the indexes that are damaged."""
+        """The root pages of the indexes that are damaged, by the tablespace."""
         connection = load.connect(running.socket)
         with connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT t.name, i.page_no FROM information_schema.innodb_tables t"
                 " JOIN information_schema.innodb_indexes i USING (table_id)"
                 " WHERE (t.name, i.name) IN (('bank/accounts', 'balance'), ('bank/moves', 'source'))"
+                f" OR t.name LIKE 'bank/fts\\_%\\{_TEXT_FILE}'"
             )
             return dict(cursor.fetchall())
 
@@ -261,10 +274,14 @@ class OracleLife:
             _flip(path)
         pages.edit(self._place.data / "bank/accounts.ibd", roots["bank/accounts"], _lessen)
         pages.edit(self._place.data / "bank/moves.ibd", roots["bank/moves"], _delete)
+        for name, root in roots.items():
+            if name.endswith(_TEXT_FILE):
+                pages.edit(self._place.data / f"{name}.ibd", root, _delete)
         with self._server() as running:
             verdict, _ = ask(self._rig, running, self._histories, NEVER)
         self._note(INDEX, r"bank\.accounts: index balance holds", verdict.wrong)
         self._note(ENTRIES, r"CHECK TABLE bank\.moves", verdict.wrong)
+        self._note(TEXT, r"bank\.texts: full-text index f1 finds 0 rows with other, 1 have it", verdict.wrong)
 
 
 def _flip(path: Path) -> None:

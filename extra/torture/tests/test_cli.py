@@ -26,7 +26,9 @@ GOOD = partial(
     scan_used=Counter(power=2), scan_checkpoints=Counter(kill=1), turns=Counter(ours=70, off=9, stock=5),
     checked_in=Counter(kill=3, power=3, fault=3), recoveries=Counter(ours=3),
     pages_recovered=99, pages_compared=999,
+    text=Counter(indexes=4, words=40, stored=9, cached=9), text_steps=Counter(optimize=2),
 )  # fmt: skip
+MADE = Counter({"undo-create": 1})
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
 FOUND = dict.fromkeys(canaries.names(Rig({}, "ours", Path(), ["innochecksum"]), [*KINDS, "redo"]), True)
 
@@ -81,7 +83,11 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"scan_starts": Counter(kill=90)}, "0 of 90 starts after a kill crash"),
         ({"writeback_errors": ["binlog.startup is not written back: no"]}, "binlog.startup is not written back"),
         ({"loads": 30}, "no undo tablespace was made in 30 loads"),
-        ({"loads": 30, "undo_barred": 16, "undo": Counter({"undo-create": 1})}, "16 of 30 loads could make no undo"),
+        ({"text": Counter(indexes=4)}, "no word was looked up in a full-text index"),
+        ({"loads": 30, "undo": MADE, "text": Counter(words=9, cached=9)}, "nothing was in their files in 30 loads"),
+        ({"loads": 30, "undo": MADE, "text": Counter(words=9, stored=9)}, "nothing was in their cache in 30 loads"),
+        ({"loads": 30, "undo": MADE, "text_steps": Counter(index=9)}, "nothing was optimized in 30 loads"),
+        ({"loads": 30, "undo_barred": 16, "undo": MADE}, "16 of 30 loads could make no undo"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
         ({"turns": Counter(ours=70, stock=20)}, "off had none of 90 turns"),
     ],
@@ -146,9 +152,11 @@ def test_the_report_has_the_keys_that_others_read() -> None:
     keys = "cycles kills power_cuts faults acknowledged checked lost wrong canaries seed".split()
     keys += "known fired sites turns checked_in files_checked pages_checked map_starts map_used".split()
     keys += "rollback_starts rollback_used handed_over scan_starts scan_used scan_checkpoints".split()
-    keys += "loads undo undo_barred undo_left".split()
+    keys += "loads undo undo_barred undo_left text text_steps".split()
     assert set(keys) <= report.keys()
     assert (report["seed"], report["canaries"]) == (7, FOUND)
+    said = "full-text indexes: 40 words looked up in 4, 9 rows in their files and 9 in the cache; definitions: optimize 2;"
+    assert said in cli._details(GOOD())
 
 
 def test_what_is_missing_is_said_with_what_is_left(

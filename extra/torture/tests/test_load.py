@@ -4,15 +4,32 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pymysql
 import pytest
 
 from torture import load
-from torture.load import MAX_BYTES, PART_BYTES, Book, Client, Copies, Defect, Planner, discarded_files, purge_position, stray_undo
-from torture.oracle import History, Journal, State, Step, Table
+from torture.load import (
+    DOC_IDS,
+    DOC_ROWS,
+    MAX_BYTES,
+    MAX_DOC_STEP,
+    PART_BYTES,
+    Book,
+    Client,
+    Copies,
+    Defect,
+    Planner,
+    discarded_files,
+    opening_states,
+    purge_position,
+    stray_undo,
+)
+from torture.oracle import History, Journal, Op, State, Step, Table
 
 
 def client_of(tmp_path: Path, **changes: object) -> Client:
@@ -58,9 +75,64 @@ def test_an_update_writes_no_more_than_a_client_may_hold() -> None:
     planner = Planner(0, random.Random(1), ["plain"])
     rows = dict.fromkeys(range(400), (0, 10))
     state = State(tables={"w": Table(rows=dict(rows))})
-    updates = [op for _ in range(3000) if (op := planner._change(state))[0] == "update"]
+    updates = [op for _ in range(3000) if (op := planner._change(state, True))[0] == "update"]
     written = [length * sum(low <= row < high for row in rows) for _, _, low, high, length in updates]
     assert MAX_BYTES // 2 < max(written) * PART_BYTES <= MAX_BYTES
+
+
+def test_numbers_of_documents_only_grow_and_fit() -> None:
+    planner, state, highest = Planner(0, random.Random(2), ["plain"]), opening_states()[0], 0
+    written: Counter[str] = Counter()
+    for number in range(MAX_DOC_STEP + 200):
+        step = planner.next(state, number)
+        docs = [op for op in within(step.ops) if op[1] == "d" and op[0] in ("insert", "update")]
+        assert len(docs) <= 1
+        for kind, _, low, high, _ in docs:
+            assert number < MAX_DOC_STEP and 0 < high - low <= DOC_ROWS < DOC_IDS
+            (text,) = load.statements(0, number, [kind, "d", low, high, 1])
+            (shown,) = re.findall(r"(\d+) \+ id - (\d+)", text)
+            assert highest < int(shown[0]) and int(shown[1]) == low
+            highest = int(shown[0]) + high - 1 - low
+            written[kind] += 1
+        state.apply(step)
+    assert highest <= 65535
+    assert min(written["insert"], written["update"]) > 50
+    # A table whose numbers are InnoDB's own has none in its statements.
+    assert "FTS_DOC_ID" not in load.statements(1, 3, ["insert", "f", 1, 2, 1])[0]
+
+
+def within(ops: list[Op]) -> list[Op]:
+    return [one for op in ops for one in (within(op[1]) if op[0] == "undone" else [op])]
+
+
+def test_definitions_of_texts_never_take_them_away() -> None:
+    for client, (name, variant) in load.TEXTS.items():
+        planner, state, kinds = Planner(client, random.Random(5), ["plain"]), opening_states()[client], Counter[str]()
+        for number in range(2000):
+            step = planner.next(state, number)
+            if step.kind == "ddl" and step.ops[0][1] == name:
+                kinds[step.ops[0][0]] += 1
+            state.apply(step)
+        assert kinds.keys() == {"optimize", "index", "unindex", "rebuild", "truncate"}
+        assert abs(kinds["index"] - kinds["unindex"]) <= 1
+        assert state.tables[name].variant == variant
+
+
+def test_an_error_that_optimize_answers_is_a_defect(tmp_path: Path) -> None:
+    class Answering:
+        def execute(self, _: str) -> None:
+            pass
+
+        def fetchall(self) -> list[tuple[str, ...]]:
+            return [("c0.d", "optimize", "error", "Lock wait timeout"), ("c0.d", "optimize", "status", "Operation failed")]
+
+    step = Step(1, "ddl", [["optimize", "d"]])
+    client = client_of(tmp_path)
+    client._cursor = Answering()
+    with pytest.raises(Defect, match="OPTIMIZE TABLE: Lock wait timeout"):
+        client._run(step)
+    client._book.is_ending = True
+    client._run(step)
 
 
 def test_files_come_back_as_they_were_taken(tmp_path: Path) -> None:
