@@ -98,7 +98,10 @@ def make_base(base: str, root: Path, mirror: str, log: Path) -> None:
 
 
 def make_root(release: str, root: Path, mirror: str, log: Path) -> None:
-    """A root made by debootstrap, less than a day ago, with the machine's settings for its mirror."""
+    """A root made by debootstrap, less than a day ago, with the machine's settings for its mirror.
+
+    It is kept as an archive, which has its name when all of it is on the disk: neither a full disk nor a power cut leaves a part.
+    """
     name = hashlib.sha256(mirror.encode()).hexdigest()[:8]
     kept = cache_dir() / f"root-{release}-{name}.tar"
     tar = ["tar", "--xattrs", "--numeric-owner", "--directory", str(root)]
@@ -109,8 +112,12 @@ def make_root(release: str, root: Path, mirror: str, log: Path) -> None:
         _call(["debootstrap", "--variant=minbase", release, str(root), mirror], log)
         kept.parent.mkdir(parents=True, exist_ok=True)
         making = kept.with_suffix(f".{os.getpid()}")
-        _call([*tar, "--one-file-system", "--create", "--file", str(making), "."], log)
-        making.rename(kept)
+        try:
+            _call([*tar, "--one-file-system", "--create", "--file", str(making), "."], log)
+            _call(["sync", str(making)], log)
+            making.rename(kept)
+        finally:
+            making.unlink(missing_ok=True)
     settings = [line for line in acquire_settings() if re.match(r"Acquire::.*(Check-|Proxy)", line)]
     (root / "etc/apt/apt.conf.d/90machine").write_text("\n".join(settings) + "\n")
 

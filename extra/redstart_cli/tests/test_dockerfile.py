@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from dropin import dockerfile
+from redstart_cli.layout import cache_dir
+from redstart_cli.tests.conftest import Program
 
 REPO = Path(__file__).resolve().parents[3]
 
@@ -76,3 +80,60 @@ def test_copy(tmp_path: Path) -> None:
     assert (root / "folder/b").read_text() == "b" and (root / "etc/one").read_text() == "a"
     with pytest.raises(dockerfile.DockerfileError, match="found only 0"):
         runner._step(stage, "COPY", "none /x")
+
+
+class Debootstrap:
+    """It makes little, and is counted. Other programs are the machine's, but for one that can be made to fail."""
+
+    def __init__(self, program: Program, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self._calls, self._program = folder / "calls", program
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        settings = ['Acquire::http::Proxy "http://proxy";', 'Acquire::Retries "3";']
+        monkeypatch.setattr(dockerfile, "acquire_settings", lambda: settings)
+        script = f'echo called >>{self._calls}; mkdir -p "$3/etc/apt/apt.conf.d"; echo made >"$3/file"'
+        program("debootstrap", f"#!/bin/sh\n{script}\n")
+
+    def breaks(self, name: str, script: str) -> None:
+        self._program(name, f"#!/bin/sh\n{script}\n")
+
+    @property
+    def calls(self) -> int:
+        return len(self._calls.read_text().splitlines())
+
+
+@pytest.fixture
+def debootstrap(program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Debootstrap:
+    return Debootstrap(program, monkeypatch, tmp_path)
+
+
+def root_in(folder: Path) -> Path:
+    dockerfile.make_root("bookworm", folder, "http://mirror/debian", folder.with_name("log"))
+    return folder
+
+
+def test_a_root_is_made_once_a_day(debootstrap: Debootstrap, tmp_path: Path) -> None:
+    for number in range(3):
+        root = root_in(tmp_path / str(number))
+        assert (root / "file").read_text() == "made\n"
+        assert (root / "etc/apt/apt.conf.d/90machine").read_text() == 'Acquire::http::Proxy "http://proxy";\n'
+    assert debootstrap.calls == 1
+    (kept,) = cache_dir().iterdir()
+    old = time.time() - dockerfile.KEPT_SEC - 1
+    os.utime(kept, (old, old))
+    root_in(tmp_path / "later")
+    assert debootstrap.calls == 2
+
+
+@pytest.mark.parametrize("name", ["tar", "sync"])
+def test_half_a_root_is_not_kept(debootstrap: Debootstrap, tmp_path: Path, name: str) -> None:
+    # What it has to write is there in part, as on a full disk.
+    debootstrap.breaks(name, 'for word; do case "$word" in *root-*) echo half >"$word" ;; esac; done; echo no space >&2; exit 2')
+    with pytest.raises(dockerfile.DockerfileError, match=f"(?s){name} .* ended with 2:.*no space"):
+        root_in(tmp_path / "first")
+    assert list(cache_dir().iterdir()) == []
+
+
+def test_a_root_has_its_name_when_it_is_on_the_disk(debootstrap: Debootstrap, tmp_path: Path) -> None:
+    debootstrap.breaks("sync", f'[ -s "$1" ] && [ $# = 1 ] && ls "${{1%/*}}" >{tmp_path}/there')
+    root_in(tmp_path / "first")
+    assert (tmp_path / "there").read_text().split() == [f"{kept.stem}.{os.getpid()}" for kept in cache_dir().iterdir()]
