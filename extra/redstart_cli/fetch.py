@@ -18,6 +18,9 @@ from redstart_cli.disk import SpaceError
 KEY = Path(__file__).resolve().parents[2] / "cmake/mysql-signing-key.asc"
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SEC = 60
+# In each signature. A proxy may answer with a page of its own; so much of that is shown.
+_ARMOR = b"-----BEGIN PGP SIGNATURE-----"
+_SHOWN_BYTES = 60
 # More than any release or signature has.
 _MOST_BYTES = 2_000_000_000
 
@@ -62,6 +65,9 @@ def check_signature(file: Path, url: str) -> str:
         download(url, signature, 1000)
     except RedstartError as problem:
         return f"its signature was not checked (none came from {url}: {problem})"
+    if _ARMOR not in (came := signature.read_bytes()):
+        shown = " ".join(came[:_SHOWN_BYTES].decode("ascii", "replace").split())
+        return f"its signature was not checked (none came from {url}, but what begins with {shown!r})"
     if wrong := wrong_signature(file, signature):
         raise RedstartError(f"wrong signature, says gpgv with {KEY.name}: {wrong}")
     return f"its signature is good, says gpgv with {KEY.name}"

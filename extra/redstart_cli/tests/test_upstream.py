@@ -404,9 +404,15 @@ def test_signatures(
     web.answers["/a"] = web.tarball("x")
     program("gpgv", '#!/bin/sh\n[ "$1" = --keyring ] && [ -s "$2" ] && grep -q good "$3" || { echo BAD >&2; exit 1; }\n')
     assert re.search(r"signature was not checked \(none came from .*/a.asc: HTTP Error 404", fetch_again())
-    web.answers["/a.asc"] = b"good"
+    # What a proxy says is no signature, and refuses nothing.
+    web.answers["/a.asc"] = b"<!DOCTYPE html>\n<title>Log in</title>" + b" " * 2000
+    shown = "'<!DOCTYPE html> <title>Log in</title>'"
+    assert re.search(rf"signature was not checked \(none came from .*/a.asc, but what begins with {shown}\)", fetch_again())
+    web.answers["/a.asc"] = b"\n"
+    assert "/a.asc, but what begins with '')" in fetch_again()
+    web.answers["/a.asc"] = b"-----BEGIN PGP SIGNATURE-----\ngood"
     assert "its signature is good, says gpgv with mysql-signing-key.asc" in fetch_again()
-    web.answers["/a.asc"] = b"another"
+    web.answers["/a.asc"] = b"-----BEGIN PGP SIGNATURE-----\nanother"
     with pytest.raises(NoOriginError, match="wrong signature, says gpgv with mysql-signing-key.asc: BAD"):
         fetch_again()
     assert nothing_left(layout)
