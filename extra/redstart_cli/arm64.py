@@ -48,11 +48,14 @@ def arguments_for(command: Sequence[str]) -> list[str]:
 
 
 def run(layout: Layout, preset: str, paths: Sequence[Path]) -> Level:
-    """A test for each of our sources, or those that are named; what the compiler says is shown."""
+    """A test for each of our sources, or those that are named; what the compiler says is shown. RedstartError if that is none."""
     if shutil.which(COMPILER) is None:
         raise RedstartError(f"{COMPILER} was not found; it is in Debian's package g++-aarch64-linux-gnu")
     commands = compile_commands(layout, preset)
     names = [name for name in formatting.chosen(layout.repo, paths) if is_compiled(name)]
+    if not names:
+        asked = ", ".join(map(str, paths)) or layout.repo
+        raise RedstartError(f"{asked}: no source is there; a header is read with the sources that include it")
     level = Level("arm64")
 
     def problem(name: str) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,14 @@ def test_what_fails_it(
     level = arm64.run(layout, "release", [])
     assert level.failures == failures
     assert level.passed == 3 - len(failures)
+
+
+def test_a_header_alone_is_an_error(layout: Layout, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(COMPILER, "#!/bin/sh\necho no immintrin.h\nexit 1\n")
+    monkeypatch.setattr(arm64, "compile_commands", lambda *_: {"sql/a.cc": ["c++", "-c", "sql/a.cc"]})
+    monkeypatch.setattr(arm64.formatting, "chosen", lambda *_: ["sql/a.h"])
+    with pytest.raises(RedstartError, match="^sql/a.h: no source is there; a header is read with the sources that include it"):
+        arm64.run(layout, "release", [Path("sql/a.h")])
 
 
 def test_a_source_that_the_build_does_not_know_fails(layout: Layout, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
