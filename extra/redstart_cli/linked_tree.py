@@ -53,6 +53,14 @@ class LinkedTree:
     def __enter__(self) -> Self:
         self._commands = compile_commands(self._layout, self._preset)
         shutil.rmtree(self._root, ignore_errors=True)
+        try:
+            self._copy()
+        except BaseException:
+            shutil.rmtree(self._root, ignore_errors=True)
+            raise
+        return self
+
+    def _copy(self) -> None:
         self.tree.mkdir(parents=True)
         self.objects.mkdir()
         entries = [str(entry) for entry in self._pristine.resolve().iterdir() if entry.name != ".git"]
@@ -63,7 +71,6 @@ class LinkedTree:
             self.tree.mkdir()
             if subprocess.run([*copy, "--", *entries, self.tree]).returncode != 0:
                 raise RedstartError(f"{self._pristine} could not be copied to {self.tree} (see above)")
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         shutil.rmtree(self._root, ignore_errors=True)

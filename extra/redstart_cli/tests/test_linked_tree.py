@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from redstart_cli import linked_tree
+from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout
 from redstart_cli.linked_tree import LinkedTree, is_compiled
 
@@ -35,6 +38,22 @@ def test_the_pristine_tree_stays_as_it_is(layout: Layout, tmp_path: Path) -> Non
         assert (links.tree / "sql/a.cc").read_text() == "ours\n" and (links.tree / "sql/new/b.cc").is_file()
     assert (tmp_path / "upstream/sql/a.cc").read_text() == "upstream's\n"
     assert not (layout.build / "linked").exists()
+
+
+@pytest.mark.parametrize("problem", [1, KeyboardInterrupt()])
+def test_nothing_stays_of_a_copy_that_has_failed(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: int | BaseException
+) -> None:
+    def copy(command: Sequence[str | Path], **_: object) -> subprocess.CompletedProcess[bytes]:
+        (Path(command[-1]) / "half").touch()
+        if isinstance(problem, BaseException):
+            raise problem
+        return subprocess.CompletedProcess([], problem)
+
+    monkeypatch.setattr(linked_tree.subprocess, "run", copy)
+    with pytest.raises((RedstartError, KeyboardInterrupt)), make_tree(layout, tmp_path):
+        pass
+    assert (tmp_path / "upstream/sql/a.cc").exists() and not (layout.build / "linked").exists()
 
 
 def test_command(layout: Layout, tmp_path: Path) -> None:
