@@ -128,15 +128,14 @@ class Context:
         act: Callable[[Server], None],
         what: str,
         options: Sequence[str] = (),
-        made_by: str | None = None,
     ) -> None:
         """Makes a state from the clean one, unless it is there: `act` works with a server of `maker`. `what` is said of it.
 
-        With `made_by`, the maker's identity, one that another has made does not do.
+        One that another has made, or another build of the maker, does not do: what it holds may be different.
         """
-        if not datadir.has_state(name, made_by):
-            self.ui.say(f"making the state {name} ({what})")
-            make_state(self.layout, datadir, maker.binary, [*maker.options, *options], name, "clean", act, made_by)
+        if not datadir.has_state(name, maker.identity):
+            self.ui.say(f"making the state {name} ({what}; by {maker.name})")
+            make_state(self.layout, datadir, maker.binary, [*maker.options, *options], name, "clean", act, maker.identity)
 
     def finish(self, run: Run, text: str) -> None:
         """Adds a run to the document and says how it went: `text`, unless it went wrong."""

@@ -16,7 +16,7 @@ Layout of one data directory's folder:
     work/            the data directory itself, always at this path
     about.json       what it holds
     known.json       identity of each file of work/ and the state its bytes belong to
-    states/NAME/     files/ (the copies) and manifest.json (STATES_VERSION, who made it if that matters, and
+    states/NAME/     files/ (the copies) and manifest.json (STATES_VERSION, who made it unless it is the first, and
                      name -> size of each file)
 """
 
@@ -435,7 +435,7 @@ def make_state(
     name: str,
     origin: str,
     act: Callable[[Server], None],
-    made_by: str | None = None,
+    made_by: str,
 ) -> None:
     """Saves a state: a server starts from the state `origin`, and `act` works with it.
 

@@ -193,12 +193,11 @@ def _maker(context: Context, subject: Subject, options: Options) -> Subject:
 
 def _prepare(context: Context, recipe: Redo, maker: Subject, options: Options) -> DataDir:
     datadir = context.make_datadir(recipe, maker.binary)
-    made_by = maker.identity
-    if not datadir.has_state(options.state, made_by):
+    if not datadir.has_state(options.state, maker.identity):
         datadir.drop_other_states("crash-", "")
     more = (*OPTIONS[maker.binary.flavour], *MAKER_OPTIONS, _pool(options.pool_mib))
     what = f"sysbench on {maker.name}, kill -9"
-    context.make_state(datadir, options.state, maker, recipe.crash(options), what, more, made_by)
+    context.make_state(datadir, options.state, maker, recipe.crash(options), what, more)
     return datadir
 
 

@@ -84,15 +84,18 @@ def prepare(context: Context, options: Options) -> list[Prepared]:
     datadirs = by_flavour(subjects, lambda subject: context.make_datadir(options.tables, subject.binary))
     files = {flavour: datadir.files_to_check() for flavour, datadir in datadirs.items()}
     prepared = []
+    makers: dict[tuple[str, str], Subject] = {}
     for subject in subjects:
         flavour = subject.binary.flavour
-        state = _state(context, options, datadirs[flavour], subject)
+        state = _state(context, options, datadirs[flavour], subject, makers)
         prepared.append(Prepared(subject, datadirs[flavour], state, files[flavour]))
     return prepared
 
 
-def _state(context: Context, options: Options, datadir: DataDir, subject: Subject) -> str:
-    """The state a subject starts from, made if it is not there yet.
+def _state(
+    context: Context, options: Options, datadir: DataDir, subject: Subject, makers: dict[tuple[str, str], Subject]
+) -> str:
+    """The state a subject starts from, made if it is not there yet by the first that needs it, which is noted in `makers`.
 
     A subject with a tablespace map starts from a directory that such a server has left, since
     without the map it would measure the making of it. Its crash is made anew before each run
@@ -103,13 +106,15 @@ def _state(context: Context, options: Options, datadir: DataDir, subject: Subjec
         clean = map_state(subject.binary)
         datadir.drop_other_states(MAP_STATE, clean)
         map_file = datadir.work / MAP_FILE
+        maker = makers.setdefault((subject.binary.flavour, clean), subject)
         context.make_state(
-            datadir, clean, subject, lambda server: wait_for_map(map_file, context.timeout_sec), "with a tablespace map"
+            datadir, clean, maker, lambda server: wait_for_map(map_file, context.timeout_sec), "with a tablespace map"
         )
     elif options.crash:
         work = "100 inserts, a new table" if options.ddl else "100 inserts"
         act = functools.partial(options.tables.crash, ddl=options.ddl)
-        context.make_state(datadir, crash, subject, act, f"{work}, kill -9")
+        maker = makers.setdefault((subject.binary.flavour, crash), subject)
+        context.make_state(datadir, crash, maker, act, f"{work}, kill -9")
         return crash
     return clean
 

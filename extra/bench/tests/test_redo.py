@@ -98,12 +98,12 @@ class Bench:
         return self.datadirs[binary.flavour]
 
     def make_state(
-        self, datadir: DataDir, name: str, maker: Subject, act: Any, what: str, options: Sequence[str], made_by: str | None
+        self, datadir: DataDir, name: str, maker: Subject, act: Any, what: str, options: Sequence[str]
     ) -> None:
-        if not datadir.has_state(name, made_by):
+        if not datadir.has_state(name, maker.identity):
             self.makers.append(maker.name)
             self.options = [*options]
-            datadir.save_state(name, made_by)
+            datadir.save_state(name, maker.identity)
 
     def skip(self, what: str, error: Unavailable) -> None:
         self.skipped.append(what)
