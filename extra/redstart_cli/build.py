@@ -27,11 +27,17 @@ SERVER_TARGETS = (
     "component_keyring_file",
 )
 
+# Enough for the stack of a report, and half the time of a build with all of it.
+_LINES_ONLY = [f"-DCMAKE_{language}_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG" for language in ("C", "CXX")]
 # Differences between the presets; what they share stands in cmake/options.cmake.
 PRESET_OPTIONS = {
     "release": ["-DCMAKE_BUILD_TYPE=Release"],
     "debug": ["-DCMAKE_BUILD_TYPE=Debug", "-DWITH_DEBUG=ON"],
     "asan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DWITH_ASAN=ON"],
+    "ubsan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DWITH_UBSAN=ON", *_LINES_ONLY],
+    "tsan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DWITH_TSAN=ON", *_LINES_ONLY],
+    # The linker that finishes what GCC left for link time is GNU's.
+    "lto": ["-DCMAKE_BUILD_TYPE=Release", "-DWITH_LTO=ON", "-DWITH_LD="],
     "package": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo"],
 }
 # Options of a preset that take precedence over cmake/options.cmake.

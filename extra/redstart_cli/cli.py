@@ -21,7 +21,7 @@ from redstart_cli import package as packages
 from redstart_cli import patches as contributions
 from redstart_cli import upstream as upstreams
 from redstart_cli.console import RedstartError, error, say
-from redstart_cli.layout import PACKAGE, PRESETS, this_layout
+from redstart_cli.layout import LTO, PACKAGE, PRESETS, this_layout
 from redstart_cli.locks import exclusive
 
 _HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -125,7 +125,7 @@ def clean(names: tuple[str, ...], everything: bool) -> None:
 
 
 @cli.command()
-@click.argument("preset", type=click.Choice([*PRESETS, PACKAGE]), default="release")
+@click.argument("preset", type=click.Choice([*PRESETS, LTO, PACKAGE]), default="release")
 @click.option("--target", "targets", multiple=True, help="What to build; default: the server and its clients.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Compilers at a time; default: one per core.")
 @click.option("--configure-only", is_flag=True, help="Stop before building.")
@@ -141,7 +141,7 @@ def build(
     version: str | None,
     checkout: Path | None,
 ) -> None:
-    """Build a preset: release, debug, asan, or package, what is shipped (build/PRESET)."""
+    """Build a preset (build/PRESET). package is what is shipped; lto is release, optimised once more when it is linked."""
     layout = this_layout()
     wanted = () if configure_only else targets or builds.SERVER_TARGETS
     builds.build(layout, preset, wanted, version, checkout, jobs, pristine)

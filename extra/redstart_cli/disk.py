@@ -10,9 +10,17 @@ from shutil import disk_usage
 
 from redstart_cli.console import RedstartError, size
 
-# Measured with 9.7.4 on ext4, rounded up; debug and asan, which carry debugging information, are estimates.
+# Measured with 9.7.4 on ext4, rounded up; those with debugging information are estimates.
 TREE_BYTES = 1_400_000_000
-PRESET_BYTES = {"release": 2_500_000_000, "debug": 12_000_000_000, "asan": 12_000_000_000, "package": 11_000_000_000}
+PRESET_BYTES = {
+    "release": 2_500_000_000,
+    "debug": 12_000_000_000,
+    "asan": 12_000_000_000,
+    "ubsan": 8_000_000_000,
+    "tsan": 8_000_000_000,
+    "lto": 4_000_000_000,
+    "package": 11_000_000_000,
+}
 TEST_BYTES = 2_000_000_000
 DATADIR_BYTES = 300_000_000
 

@@ -7,7 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-PRESETS = ("release", "debug", "asan")
+PRESETS = ("release", "debug", "asan", "ubsan", "tsan")
+# That of the release, optimised across files when it is linked: to measure what that brings.
+LTO = "lto"
 # That of the packages: it has their paths, so it is built and not run in the clone.
 PACKAGE = "package"
 

@@ -18,6 +18,8 @@ from redstart_cli.result import Level, Skip
 DIFFERENTIAL_STATES = 500
 DIFFERENTIAL_SEC = 3600
 TORTURE_MINUTES = 30
+# Of a differential and of a torture run with a sanitizer.
+SANITIZED_SEC = 600
 BINLOG_IMAGES = 60
 BINLOG_SEC = 900
 # One of each kind. Their last transactions are torn at some 500 places each; two busy cores do 1,100 in an hour.
@@ -68,10 +70,24 @@ def parts(seed: int) -> list[Part]:
         Part("mtr-debug", ("mtr", "--preset", "debug")),
         Part("unit-asan", ("unit", "--preset", "asan")),
         Part("mtr-asan", ("mtr", "--preset", "asan")),
+        *_sanitized("ubsan", seed),
+        *_sanitized("tsan", seed),
         Part("differential", ("differential", "--", "--seed", f"{seed}000", *long, "--filesystem", file_system)),
         Part("binlog", (*binlog, "--images", str(BINLOG_IMAGES), "--seconds", str(BINLOG_SEC))),
         Part("binlog-torn", (*binlog, *torn)),
         Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds)),
+    ]
+
+
+def _sanitized(preset: str, seed: int) -> list[Part]:
+    """Our tests, a differential and a torture run, with programs that go on after a report."""
+    short = ("--seed", f"{seed}000", "--seconds", str(SANITIZED_SEC))
+    crashes = ("--minutes", str(SANITIZED_SEC // 60), "--kinds", "kill,redo", "--seed", str(seed), "--no-canaries")
+    return [
+        Part(f"unit-{preset}", ("unit", "--preset", preset)),
+        Part(f"mtr-{preset}", ("mtr", "--preset", preset)),
+        Part(f"states-{preset}", ("differential", "--preset", preset, "--", "--states", str(DIFFERENTIAL_STATES), *short)),
+        Part(f"torture-{preset}", ("torture", "--preset", preset, "--", *crashes)),
     ]
 
 

@@ -16,7 +16,7 @@ from shutil import disk_usage, rmtree
 from typing import Any
 
 from bench.layout import default_layout
-from redstart_cli import arm64, lint, mtr, nightly, parity, proof, reproducible, skips, tidy, upgrade
+from redstart_cli import arm64, lint, mtr, nightly, parity, proof, reproducible, sanitizers, skips, tidy, upgrade
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -588,7 +588,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "arm64": Tester.arm64,
 }
 # Levels for which another preset than release makes sense.
-ANY_PRESET = ("unit", "mtr", "regression")
+ANY_PRESET = ("unit", "mtr", "regression", "differential", "binlog", "torture")
 # Levels that have no use for arguments.
 NO_ARGUMENTS = ("image", "installation", "upgrade")
 # Need root, the network, a root of stock MySQL, another compiler or minutes: only when asked for by name, and by nightly.
@@ -613,7 +613,9 @@ def run_levels(
             say(f"== {name}")
             begin = time.monotonic()
             try:
-                level = LEVELS[name](tester)
+                with sanitizers.watching(layout, preset, name) as reported:
+                    level = LEVELS[name](tester)
+                level.add(reported)
             except RedstartError as problem:
                 level = Level(name, problem=str(problem))
             level.name = name

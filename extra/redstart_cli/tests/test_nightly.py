@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redstart_cli import nightly, testing
+from redstart_cli import nightly, sanitizers, testing
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import PRESETS, Layout
 from redstart_cli.nightly import Part
@@ -93,11 +93,13 @@ def test_parts_are_what_ci_leaves_out() -> None:
     for preset in set(PRESETS) - {testing.RELEASE}:
         for level in ("unit", "mtr"):
             assert (level, "--preset", preset) in [part.arguments for part in parts]
+    for preset in sanitizers.OPTIONS:
+        assert {f"{name}-{preset}" for name in ("unit", "mtr", "states", "torture")} <= {part.name for part in parts}
 
 
 def test_what_goes_on_as_long_as_there_are_cases_ends() -> None:
     parts = {part.name: part.arguments for part in nightly.parts(1) if part.arguments[0] in ("differential", "binlog")}
-    assert set(parts) == {"differential", "binlog", "binlog-torn"}
+    assert set(parts) == {"differential", "states-ubsan", "states-tsan", "binlog", "binlog-torn"}
     assert all(0 < int(arguments[arguments.index("--seconds") + 1]) <= 3600 for arguments in parts.values())
     assert "--every-byte" in parts["binlog-torn"] and "--every-byte" not in parts["binlog"]
 
