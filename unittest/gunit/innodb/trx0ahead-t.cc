@@ -588,8 +588,9 @@ TEST_F(trx0ahead_stream, forty_walks_at_once_share_the_smallest_pool) {
   for (size_t i = 0; i < N_WALKS; ++i) {
     pools.push_back(std::make_unique<Fake_pool>(chain));
     pools.back()->m_n_pages = 320;
-    threads.emplace_back([&, i]() {
-      const auto stream = make(*pools[i]);
+    /* The vector grows while others run. */
+    threads.emplace_back([&, pool = pools.back().get()]() {
+      const auto stream = make(*pool);
       for (const auto page_no : chain) {
         stream->before_page(page_no);
         const auto n_pages = m_budget.n_pages();
