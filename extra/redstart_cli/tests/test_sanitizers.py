@@ -115,7 +115,8 @@ def test_a_planted_fault_is_found(layout: Layout, preset: str, monkeypatch: pyte
 def test_innodb_is_not_suppressed(layout: Layout) -> None:
     with sanitizers.watching(layout, "tsan", "unit"):
         text = (layout.build / "test/unit-tsan/suppressions").read_text()
-    assert text == "# made up\nrace:client/dump/\n"
+    lines = text.splitlines()
+    assert lines[:2] == ["# made up", "race:client/dump/"] and all(line.startswith("race_top:") for line in lines[2:])
 
 
 def test_a_fault_that_is_not_found_is_an_error(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

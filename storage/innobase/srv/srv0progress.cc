@@ -139,6 +139,8 @@ struct State {
   Clock::time_point begin;
   /** True until InnoDB is ready. */
   bool is_starting{false};
+  /** True once a phase has begun for which there has to be a buffer pool. */
+  bool has_pool{false};
   /** True if the thread has to end now. */
   bool must_stop{false};
   /** True if there is a thread, or there was and nobody has waited for it. */
@@ -203,15 +205,16 @@ uint64_t n_rows() {
          srv_stats.n_rows_deleted + srv_stats.n_system_rows_deleted;
 }
 
-/** @return a number that grows as long as start-up gets on */
-uint64_t activity() {
+/** @param[in]  has_pool  whether the buffer pool was made
+@return a number that grows as long as start-up gets on */
+uint64_t activity(bool has_pool) {
   uint64_t sum = n_rows();
 
   for (const auto &done : g_done) {
     sum += done.load(std::memory_order_relaxed);
   }
 
-  if (buf_pool_ptr != nullptr) {
+  if (has_pool) {
     for (ulint i = 0; i < srv_buf_pool_instances; ++i) {
       const auto &stat = buf_pool_from_array(i)->stat;
       sum += stat.n_pages_read.load() + stat.n_pages_written.load();
@@ -349,15 +352,15 @@ void notify(const std::string &message) {
 /** What the thread does. */
 void report() {
   auto &s = state();
-  Watch watch{g_interval_sec, activity()};
   std::unique_lock<std::mutex> lock{s.mutex};
+  Watch watch{g_interval_sec, activity(s.has_pool)};
 
   while (!s.changed.wait_for(lock, seconds{watch.wait_sec()},
                              [&] { return s.must_stop; })) {
     const auto is_busy = std::any_of(
         s.phases.begin(), s.phases.end(),
         [](const Progress &progress) { return progress.n_running > 0; });
-    const auto action = watch.look(activity(), s.is_starting, is_busy);
+    const auto action = watch.look(activity(s.has_pool), s.is_starting, is_busy);
     std::vector<std::string> lines;
 
     if (action.ends) {
@@ -644,6 +647,9 @@ End::~End() {
 Scope::Scope(Phase phase, uint64_t total) : m_phase(phase), m_outer(s_scope) {
   std::lock_guard<std::mutex> guard{state().mutex};
 
+  if (phase >= Phase::REDO_SCAN) {
+    state().has_pool = true;
+  }
   if (m_outer != nullptr) {
     pause(m_outer->m_phase);
   }
