@@ -63,6 +63,8 @@ MANY_DISKS = 20
 MANY_MAP_STARTS = 10
 # In so many loads some must have made undo tablespaces, and most must have been allowed to.
 MANY_LOADS = 30
+# In so many a table with a full-text index has had rows.
+SOME_LOADS = 5
 # Of so many starts after a kind of crash, the share that must have left something out in the recovery.
 SCAN_SHARES = {"kill": (40, 0.02), "power": (60, 0.02)}
 MANY_TURNS = 80
@@ -522,8 +524,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         problems.append(f"no undo tablespace was made in {counts.loads} loads")
     if counts.loads >= MANY_LOADS and 2 * counts.undo_barred > counts.loads:
         problems.append(f"{counts.undo_barred} of {counts.loads} loads could make no undo tablespace")
-    if set(kinds) - {"redo"} and not counts.text[fulltext.WORDS]:
-        problems.append("no word was looked up in a full-text index")
+    if set(kinds) - {"redo"} and counts.loads >= SOME_LOADS and not counts.text[fulltext.WORDS]:
+        problems.append(f"no word was looked up in a full-text index in {counts.loads} loads")
     if set(kinds) - {"redo"} and counts.loads >= MANY_LOADS:
         numbers = {"in their files": counts.text[fulltext.STORED], "in their cache": counts.text[fulltext.CACHED],
                    "optimized": counts.text_steps["optimize"]}  # fmt: skip

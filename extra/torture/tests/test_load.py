@@ -8,6 +8,7 @@ import re
 import threading
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pymysql
 import pytest
@@ -116,6 +117,39 @@ def test_definitions_of_texts_never_take_them_away() -> None:
         assert kinds.keys() == {"optimize", "index", "unindex", "rebuild", "truncate"}
         assert abs(kinds["index"] - kinds["unindex"]) <= 1
         assert state.tables[name].variant == variant
+
+
+def test_a_text_with_numbers_of_innodb_is_made_anew_before_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def planner_of(client: int, **more: bool) -> Planner:
+        return Planner(client, random.Random(1), ["plain"], **more)
+
+    assert [planner_of(client).first() for client in range(3)] == [[], [["rebuild", "f", "COPY"]], []]
+    assert planner_of(1, has_definitions=False).first() == []
+    state = opening_states()[1]
+    client = Client(tmp_path / "s", History(1, state), 5, planner_of(1), client_of(tmp_path)._book)
+    done: list[Step] = []
+
+    def do(step: Step) -> bool:
+        done.append(step)
+        if len(done) == 4:
+            client._book.stop.set()
+        return len(done) > 1  # the first is refused
+
+    monkeypatch.setattr(client, "_do", do)
+    monkeypatch.setattr(load, "connect", lambda _: mock.MagicMock())
+    client.run()
+    assert not client.defect
+    assert [step.ops == [["rebuild", "f", "COPY"]] for step in done] == [True, True, False, False]
+    assert [step.number for step in done] == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("client", [0, 1])
+def test_plain_transactions_leave_texts_alone(client: int) -> None:
+    planner, state = Planner(client, random.Random(4), ["plain"], has_definitions=False), opening_states()[client]
+    for number in range(500):
+        step = planner.next(state, number)
+        assert not any(op[1] == load.TEXTS[client][0] for op in within(step.ops))
+        state.apply(step)
 
 
 def test_an_error_that_optimize_answers_is_a_defect(tmp_path: Path) -> None:
