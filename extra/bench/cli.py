@@ -20,7 +20,7 @@ from rich.console import Console
 
 from bench import latency, picture, report, results
 from bench.context import Context
-from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, pool, redo, startup, undo
+from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, pool, reads, redo, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
@@ -32,6 +32,7 @@ from bench.subjects import (
     OUTAGE_SUBJECTS,
     POOL_SUBJECTS,
     PREPARED_SUBJECTS,
+    READS_SUBJECTS,
     REDO_SUBJECTS,
     STARTUP_SUBJECTS,
     UNDO_SUBJECTS,
@@ -216,6 +217,18 @@ def startup_command(
         raise ToolError("--first-use does not know MariaDB's views")
     _check_used(used, tables)
     return {"startup --first-use": partial(first_use.run, options=first_use.Options(size, used, subjects))}
+
+
+@main.command("reads")
+@click.option("--tables", type=click.IntRange(1, 10_000_000), default=1, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
+@click.option("--read-ahead", "read_ahead_kib", type=click.IntRange(0, 1 << 20), metavar="KIB",
+              help="Read-ahead of the disk while it is measured; without it, as it is.")  # fmt: skip
+@_measures
+def reads_command(subjects: tuple[str, ...], tables: int, schemas: int, read_ahead_kib: int | None) -> Experiments:
+    """What cold starts read: a list by file of all reads of the disk."""
+    check_names(subjects, READS_SUBJECTS)
+    return {"reads": partial(reads.run, options=reads.Options(_tables(tables, schemas), read_ahead_kib, subjects))}
 
 
 @main.command("undo")

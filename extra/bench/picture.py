@@ -240,7 +240,7 @@ def trim(document: Document) -> Document:
             raise ToolError(f"there is no experiment {run.experiment!r}")
         shown = {column.metric for column in LAYOUTS[run.experiment].columns}
         metrics = {name: value for name, value in run.metrics.items() if name in shown}
-        runs.append(replace(run, command=[], metrics=metrics, phases_s={}, phase_io={}, status={}))
+        runs.append(replace(run, command=[], metrics=metrics, phases_s={}, phase_io={}, status={}, files=[]))
     words, is_value = [], False
     for word in document.command_line:
         if not is_value and word.partition("=")[0] not in _OUTPUT:

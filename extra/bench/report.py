@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 import shlex
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.table import Table
 
 from bench.logs import in_order
-from bench.results import Document, Run
+from bench.results import Document, FileReads, Run
 from bench.stats import Summary, ratio, summarize
 
 
@@ -47,6 +48,16 @@ LAYOUTS = {
             Column("sectors_per_table", "sectors/table", 1),
             Column("process_sectors_per_table", "own sectors/table", 1),
             Column("check_process_sectors_per_table", "in the check", 1),
+            _MEMORY,
+        )
+    ),
+    "reads": Layout(
+        (
+            Column("first_query_s", "first query, s", 2, spread=True),
+            Column("ready_s", "ready, s", 2),
+            Column("reads", "reads", 0),
+            Column("sectors_read", "read, MiB", 1, scale=1 / 2048),
+            Column("process_read_bytes", "own, MiB", 1, scale=2**-20),
             _MEMORY,
         )
     ),
@@ -252,6 +263,8 @@ def grids(document: Document) -> list[Grid]:
         found.append(_totals(LAYOUTS[experiment], caption, runs, differing))
         if any(run.phases_s for run in runs):
             found.append(_phases(f"{experiment}, {mode}: phases, s", runs, differing))
+        if any(run.files for run in runs):
+            found.append(_files(f"{experiment}, {mode}: what was read, until the first answer", runs, differing))
     return found
 
 
@@ -324,6 +337,36 @@ def _phases(caption: str, runs: Sequence[Run], differing: list[str]) -> Grid:
             cells = [number(medians.get(phase), 2) for phase in phases]
             rows.append([*_labels(subject, parameters, differing), *cells])
     return Grid(caption, [*_headings(differing), *phases], rows, [])
+
+
+def by_group(files: Sequence[FileReads]) -> dict[str, FileReads]:
+    """What was read of each group of files together, in the order of the first reads."""
+    found: dict[str, FileReads] = {}
+    for file in sorted(files, key=lambda file: file.first_s):
+        group = found.setdefault(file.group, replace(file, file="", reads=0, bytes=0))
+        group.reads += file.reads
+        group.bytes += file.bytes
+        group.last_s = max(group.last_s, file.last_s)
+    return found
+
+
+def _files(caption: str, runs: Sequence[Run], differing: list[str]) -> Grid:
+    """Groups of files, each figure the median of the runs that have read of it, and their sum."""
+    rows = []
+    for parameters, subject, chosen in groups(runs):
+        labels = _labels(subject, parameters, differing)
+        counted = [by_group(run.files) for run in chosen if run.ok]
+        for name in dict.fromkeys(name for groups_read in counted for name in groups_read):
+            read = [groups_read[name] for groups_read in counted if name in groups_read]
+            reads, size, first, last = (
+                statistics.median(getattr(group, figure) for group in read) for figure in ("reads", "bytes", "first_s", "last_s")
+            )
+            rows.append([*labels, name, number(reads, 0), number(size / 2**20, 2), number(first, 3), number(last, 3)])
+        totals = [(sum(file.reads for file in run.files), sum(file.bytes for file in run.files)) for run in chosen if run.ok]
+        if totals:
+            reads, size = (statistics.median(values) for values in zip(*totals, strict=True))
+            rows.append([*labels, "all", number(reads, 0), number(size / 2**20, 2), "", ""])
+    return Grid(caption, [*_headings(differing), "files", "reads", "MiB", "first, s", "last, s"], rows, [])
 
 
 def terminal(grid: Grid) -> Table:

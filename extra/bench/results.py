@@ -20,12 +20,24 @@ _SCHEMA_PATH = Path(__file__).with_name("schema.json")
 
 
 @dataclass
+class FileReads:
+    """What a start has read of one file; times are seconds after exec."""
+
+    file: str
+    group: str
+    reads: int
+    bytes: int
+    first_s: float
+    last_s: float
+
+
+@dataclass
 class Run:
     """One measured run.
 
     `metrics` holds the figures by name; the unit is the end of the name (_s, _kib, _bytes ...).
     `problems` says what went wrong; a run with problems is reported and never averaged in.
-    `notes` are remarks that leave the run valid.
+    `notes` are remarks that leave the run valid. `files` is what was read, where that was traced.
     """
 
     experiment: str
@@ -41,6 +53,7 @@ class Run:
     status: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    files: list[FileReads] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -128,5 +141,6 @@ def parse(value: Any) -> Document:
     runs = []
     for record in value.pop("runs"):
         del record["ok"]
-        runs.append(Run(**record))
+        files = [FileReads(**file) for file in record.pop("files", [])]
+        runs.append(Run(**record, files=files))
     return Document(**value, runs=runs)

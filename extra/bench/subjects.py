@@ -249,6 +249,9 @@ STARTUP_SUBJECTS = (
 )
 """Subjects of the start-up experiment, in the order in which they run."""
 
+READS_SUBJECTS = ("stock", "off", "defaults", "mariadb")
+"""Subjects of the list of what a start reads, if none are named."""
+
 FIRST_USE_SUBJECTS = ("stock", "off", "map")
 """Subjects of the first-use experiment, if none are named. MariaDB's views are others."""
 
