@@ -20,7 +20,7 @@ from rich.console import Console
 
 from bench import latency, picture, report, results
 from bench.context import Context
-from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, pool, reads, redo, startup, undo
+from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, pool, reads, redo, shutdown, startup, undo
 from bench.html import html
 from bench.layout import REPOSITORY, Layout, default_layout, take_lock
 from bench.profiles import FIO_FILE, PROFILES, open_volume, profile_facts, volume_facts
@@ -34,6 +34,7 @@ from bench.subjects import (
     PREPARED_SUBJECTS,
     READS_SUBJECTS,
     REDO_SUBJECTS,
+    SHUTDOWN_SUBJECTS,
     STARTUP_SUBJECTS,
     UNDO_SUBJECTS,
     check_names,
@@ -229,6 +230,16 @@ def reads_command(subjects: tuple[str, ...], tables: int, schemas: int, read_ahe
     """What cold starts read: a list by file of all reads of the disk."""
     check_names(subjects, READS_SUBJECTS)
     return {"reads": partial(reads.run, options=reads.Options(_tables(tables, schemas), read_ahead_kib, subjects))}
+
+
+@main.command("shutdown")
+@click.option("--tables", type=click.IntRange(1, 400_000), default=20_000, show_default=True)
+@click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
+@_measures
+def shutdown_command(subjects: tuple[str, ...], tables: int, schemas: int) -> Experiments:
+    """Shutdown with all tables open: time, phases, what systemd hears."""
+    check_names(subjects, SHUTDOWN_SUBJECTS)
+    return {"shutdown": partial(shutdown.run, options=shutdown.Options(_tables(tables, schemas), subjects))}
 
 
 @main.command("undo")

@@ -61,6 +61,19 @@ LAYOUTS = {
             _MEMORY,
         )
     ),
+    "shutdown": Layout(
+        (
+            Column("shutdown_s", "stopped, s", 2, spread=True),
+            Column("open_tables", "open tables", 0),
+            Column("cpu_s", "CPU, s", 2),
+            Column("reads", "reads", 0),
+            Column("writes", "writes", 0),
+            Column("messages", "messages", 0),
+            Column("extensions", "of these for more time", 0),
+            Column("longest_silence_s", "longest silence, s", 2),
+            _MEMORY,
+        )
+    ),
     "first-use": Layout(
         (
             Column("last_answer_s", "last answer, s", 2, spread=True),

@@ -111,6 +111,8 @@ class Server(Mysqld):
         self._ready: logs.LogLine | None = None
         self._first_answer = 0.0
         self.sampler: Sampler | None = None
+        self.environment: dict[str, str] = {}
+        """Variables that it is started with beside those of the bench."""
 
     @property
     def pid(self) -> int:
@@ -128,7 +130,7 @@ class Server(Mysqld):
         self.log.unlink(missing_ok=True)
         self.tmpdir.mkdir(exist_ok=True)
         exec_time = time.time()
-        self.launch()
+        self.launch(environment=self.environment)
         self.sampler = Sampler(device, self.pid)
         self.sampler.start()
         try:

@@ -252,6 +252,9 @@ STARTUP_SUBJECTS = (
 READS_SUBJECTS = ("stock", "off", "defaults", "mariadb")
 """Subjects of the list of what a start reads, if none are named."""
 
+SHUTDOWN_SUBJECTS = ("stock", "off", "defaults", "mariadb")
+"""Subjects of the experiment on shutdown, if none are named."""
+
 FIRST_USE_SUBJECTS = ("stock", "off", "map")
 """Subjects of the first-use experiment, if none are named. MariaDB's views are others."""
 
