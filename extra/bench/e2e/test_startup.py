@@ -152,6 +152,46 @@ def test_first_use(directory: Path, document: dict[str, Any]) -> None:
 
 
 @needs_root
+def test_what_a_start_reads(directory: Path) -> None:
+    """Every table's header is read, and known to be; a disk that is not limited, so that the program comes in large reads."""
+    path = directory / "reads.json"
+    done = bench(
+        directory, "reads", "--tables", str(TABLES), "--rounds", "1", "--subjects", "off", "--mysqld", mysqld(), "--json", path,
+    )  # fmt: skip
+    if not path.exists() or not json.loads(path.read_text(encoding="utf-8"))["runs"]:
+        if any(text in done.stderr for text in ("trace", "cannot be found by sector")):
+            pytest.skip(f"this machine cannot trace a disk: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    value = json.loads(path.read_text(encoding="utf-8"))
+    results.check(value)
+    run = value["runs"][0]
+    headers = [file for file in run["files"] if "/bench0000/" in file["file"] and file["file"].endswith(".ibd")]
+    assert len(headers) == TABLES
+    assert all(file["bytes"] >= PAGE_BYTES for file in headers)
+    assert {"program", "libraries", "mysql.ibd", "undo", "redo", "file system"} <= {file["group"] for file in run["files"]}
+    program = next(file for file in run["files"] if file["group"] == "program")
+    assert os.stat(mysqld()).st_size / 10 <= program["bytes"] <= os.stat(mysqld()).st_size + PAGE_BYTES
+    assert all(0 <= file["first_s"] <= file["last_s"] <= run["metrics"]["first_query_s"] for file in run["files"])
+
+
+@needs_root
+def test_shutdown(directory: Path) -> None:
+    """All tables are open, and the phases that the server tells of are together what the shutdown has taken."""
+    path = directory / "shutdown.json"
+    done = bench(
+        directory, "shutdown", "--tables", str(TABLES), "--rounds", "1", "--subjects", "off", "--mysqld", mysqld(), "--json", path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    value = json.loads(path.read_text(encoding="utf-8"))
+    results.check(value)
+    run = value["runs"][0]
+    assert run["metrics"]["open_tables"] >= TABLES
+    assert list(run["phases_s"]) == ["connections", "before the plugins", "plugins", "table cache", "exit"]
+    assert sum(run["phases_s"].values()) == pytest.approx(run["metrics"]["shutdown_s"])
+    assert run["metrics"]["longest_silence_s"] <= run["metrics"]["shutdown_s"]
+
+
+@needs_root
 def test_report_of_the_document(directory: Path, document: dict[str, Any]) -> None:
     markdown, html = directory / "out.md", directory / "out.html"
     done = bench(directory, "report", directory / "out.json", "--markdown", markdown, "--html", html)
