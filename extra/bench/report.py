@@ -65,6 +65,7 @@ LAYOUTS = {
         (
             Column("shutdown_s", "stopped, s", 2, spread=True),
             Column("open_tables", "open tables", 0),
+            Column("open_files", "files", 0),
             Column("cpu_s", "CPU, s", 2),
             Column("reads", "reads", 0),
             Column("writes", "writes", 0),
