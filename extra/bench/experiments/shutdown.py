@@ -73,7 +73,8 @@ def _measure(context: Context, options: Options, item: Prepared, result: Run) ->
             server.startup(context.timeout_sec, context.volume.device)
             _open(context, options, result, server)
             starts.add_server(result, server)
-            before = read_counters(context.volume.device, server.pid)
+            # Those of the process go with it.
+            before = read_counters(context.volume.device, None)
             cpu_sec = server.cpu_sec()
             begin = time.time()
             server.process.terminate()
