@@ -228,7 +228,8 @@ class KillLife:
             self._trace.append(f"kill recovery of {binary.name}")
             if server.has_died:
                 self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")
-                break
+                # It is the one that is asked why: _is_without_key().
+                return server
             self._kill(server)
             self._keep(KILLED)
         server = self._start(self._rig.binary(r))

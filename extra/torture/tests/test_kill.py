@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -118,3 +119,32 @@ def test_a_page_whose_key_our_server_had_is_not_excused(tmp_path: Path, monkeypa
     made._server = cast(Any, SimpleNamespace(said=lambda: log, binary=Binary("off", [])))
     assert not made._is_without_key()
     assert made._rig.counts.without_key == 0
+
+
+def test_a_recovery_that_dies_is_the_last_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one, which looks for keys, would start, and say nothing of them."""
+    made = life(tmp_path, monkeypatch)
+    dead = SimpleNamespace(
+        has_died=True, said=lambda: LOG, binary=Binary("off", []), process=SimpleNamespace(returncode=2), errors=lambda: FATAL
+    )
+    clients = SimpleNamespace(work=lambda seconds: None, stop=list, expect_end=lambda: None)
+    begun: list[str] = []
+
+    def begin(binary: Binary) -> Any:
+        begun.append(binary.name)
+        made._server = cast(Any, dead)
+        return dead
+
+    for name, value in {
+        "_verdict": Verdict(), "_r": random.Random(1), "_replica": None, "_histories": [], "_numbers": [], "_page_kib": 16,
+        "_begin": begin, "_keep": lambda name: None, "_kill": lambda server: None, "_wait_in_recovery": lambda server: None,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(made, name, value, raising=False)
+    monkeypatch.setattr(kill, "Clients", lambda *words, **more: clients)
+    monkeypatch.setattr(kill, "KILLED_RECOVERIES", (3,))
+    monkeypatch.setattr(made._rig, "binary", lambda r: Binary("off", []))
+    loaded = SimpleNamespace(has_died=False, binary=Binary("off", []), process=SimpleNamespace(poll=lambda: None, terminate=list))
+    monkeypatch.setattr(made, "_start_sec", 0.0, raising=False)
+    assert made._cycle(cast(Any, loaded)) is cast(Any, dead)
+    assert begun[-1:] == ["off"] and len(begun) <= 2
+    assert FATAL in made._verdict.wrong[-1] and made._is_without_key()
