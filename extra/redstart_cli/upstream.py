@@ -39,6 +39,10 @@ class NoOriginError(RedstartError):
     """No origin has the tree of a release that is pinned."""
 
 
+class ChecksumError(RedstartError):
+    """A file that came is not the pinned one."""
+
+
 class _WrongTree(RedstartError):
     def __init__(self, text: str, listing: str) -> None:
         super().__init__(text)
@@ -103,6 +107,27 @@ def read_pins(repo: Path) -> tuple[str, dict[str, Release]]:
     if default not in releases:
         raise RedstartError(f"{path}: the default {default} is not among the releases")
     return default, releases
+
+
+@dataclass(frozen=True)
+class OlderServer:
+    """Debian's package of the server of an older patch release, which the archive holds and does not list any more."""
+
+    version: str
+    # Below the address of an archive.
+    path: str
+    count_bytes: int
+    sha256: str
+
+
+def read_older_server(repo: Path) -> OlderServer:
+    """The older server of cmake/upstream.json."""
+    path = repo / "cmake/upstream.json"
+    try:
+        pin = json.loads(path.read_text(encoding="utf-8"))["older_server"]
+        return OlderServer(pin["version"], pin["path"], pin["bytes"], pin["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise RedstartError(f"{path} is damaged: {problem!r}") from problem
 
 
 def _downloads(repo: Path, release: Release) -> list[tuple[str, str | None]]:
@@ -173,32 +198,53 @@ def _difference(release: Release, listing: str) -> str:
 
 def cached_archive(release: Release) -> Path:
     """The release's verified archive in the user's cache directory, downloaded if needed."""
+
+    def get(folder: Path) -> Path:
+        return apt.download(
+            folder,
+            release.suite,
+            release.package,
+            release.package_version,
+            release.is_source,
+            release.file,
+            release.count_bytes,
+        )
+
+    return _cached(release.file, release.sha256, release.count_bytes + 2 * apt.LISTS_BYTES, get)
+
+
+def cached_older_server(mirror: str, pin: OlderServer) -> Path:
+    """The same with the package of the older server, from the archive at `mirror`."""
+
+    def get(folder: Path) -> Path:
+        folder.mkdir()
+        path = folder / Path(pin.path).name
+        fetch.download(f"{mirror.rstrip('/')}/{pin.path}", path, pin.count_bytes)
+        return path
+
+    return _cached(Path(pin.path).name, pin.sha256, pin.count_bytes, get)
+
+
+def _cached(file: str, sha256: str, count_bytes: int, get: Callable[[Path], Path]) -> Path:
+    """A verified file in the user's cache directory; if it is not there, `get` gets it into a folder that goes afterwards."""
     cache = cache_dir()
-    target = cache / release.file
+    target = cache / file
     with exclusive(cache / "lock", f"the download cache {cache}", wait=True):
         if target.exists():
-            if file_sha256(target) == release.sha256:
+            if file_sha256(target) == sha256:
                 return target
             warn(f"{target} does not have the pinned checksum; deleted, downloading again")
             target.unlink()
-        check_space([Need(cache, release.count_bytes + 2 * apt.LISTS_BYTES, "download")])
-        private = cache / "apt"
+        check_space([Need(cache, count_bytes, "download")])
+        private = cache / "download"
         shutil.rmtree(private, ignore_errors=True)
         try:
-            path = apt.download(
-                private,
-                release.suite,
-                release.package,
-                release.package_version,
-                release.is_source,
-                release.file,
-                release.count_bytes,
-            )
+            path = get(private)
             found = file_sha256(path)
-            if found != release.sha256:
-                raise RedstartError(
-                    f"checksum mismatch: {release.file} from the archive has sha256 {found}, cmake/upstream.json "
-                    f"pins {release.sha256}. The download was deleted."
+            if found != sha256:
+                raise ChecksumError(
+                    f"checksum mismatch: {file} from the archive has sha256 {found}, cmake/upstream.json "
+                    f"pins {sha256}. The download was deleted."
                 )
             path.rename(target)
         finally:
