@@ -24,7 +24,7 @@ from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import this_layout
 from redstart_cli.locks import exclusive
 from redstart_cli.mounts import own_namespace
-from redstart_cli.roots import stock_root
+from redstart_cli.roots import older_root, stock_root
 from redstart_cli.tools import ToolError
 from torture import canaries, fulltext, recovered, redo, stack, subjects, tamper
 from torture.again import show_again
@@ -106,8 +106,11 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
               help=f"Kinds of crash: {', '.join(KINDS)}.")  # fmt: skip
 @click.option(
     "--subject", type=click.Choice(subjects.SUBJECTS), default="ours", show_default=True, is_eager=True,
-    help="ours: this build, with off and stock in turns; off: with all variables at MySQL's values; stock: Debian's.",
+    help="ours: this build, with off and stock in turns; off: with all variables at MySQL's values; stock: Debian's; "
+         "older: that of an older patch release.",
 )  # fmt: skip
+@click.option("--older", "wants_older", is_flag=True,
+              help="With --subject ours: the server of an older patch release takes turns, too.")  # fmt: skip
 @click.option("--canaries/--no-canaries", "wants_canaries", default=True, show_default=True,
               help="Servers that lose data; not to notice one is a failure.")  # fmt: skip
 @click.option("--all-on", is_flag=True,
@@ -128,6 +131,7 @@ def main(
     seed: int | None,
     kinds: tuple[str, ...],
     subject: str,
+    wants_older: bool,
     wants_canaries: bool,
     all_on: bool,
     all_indexes: bool,
@@ -141,11 +145,13 @@ def main(
     """Crash a server under load, again and again, and look for what it lost."""
     layout = this_layout()
     work = (work or layout.build / "torture").absolute()
-    if mysqld is None and subject != "stock":
+    if wants_older and subject != "ours":
+        raise RedstartError("--older needs --subject ours; --subject older tests that server by itself")
+    if mysqld is None and subject not in subjects.FOREIGN:
         builds.build(layout, "release", (*builds.SERVER_TARGETS, "innochecksum", keyring.COMPONENT))
         mysqld = layout.binary("release", "mysqld")
     with exclusive(layout.build / "torture.lock", "the torture test of this clone"):
-        rig, lacks = _make_rig(mysqld, subject, work)
+        rig, lacks = _make_rig(mysqld, subject, work, wants_older)
         rig.all_indexes, rig.all_cuts = all_indexes, all_cuts
         rig.extra = list(ALL_ON) if all_on else []
         if again is not None:
@@ -179,21 +185,23 @@ def main(
             sys.exit(1)
 
 
-def _make_rig(mysqld: Path | None, subject: str, work: Path) -> tuple[Rig, list[str]]:
+def _make_rig(mysqld: Path | None, subject: str, work: Path, wants_older: bool = False) -> tuple[Rig, list[str]]:
     """Servers and an empty work directory, and what is missing. What was found before stays.
 
-    Without a build only stock is there.
+    Without a build only Debian's are there.
     """
     lacks = []
     binaries = subjects.own_binaries(mysqld.resolve()) if mysqld is not None else {}
     bench = default_layout()
     bench.make()
-    try:
-        binaries |= subjects.stock_binary(stock_root(bench.roots, bench.logs))
-    except ToolError as reason:
-        if subject == "stock":
-            raise RedstartError(f"no stock server: {reason}") from reason
-        lacks.append(f"the stock server takes no turns: {reason}")
+    makers = {"stock": stock_root, "older": older_root}
+    for name in subjects.FOREIGN if wants_older or subject == "older" else ("stock",):
+        try:
+            binaries |= subjects.foreign_binary(name, makers[name](bench.roots, bench.logs))
+        except ToolError as reason:
+            if subject == name:
+                raise RedstartError(f"no {name} server: {reason}") from reason
+            lacks.append(f"the {name} server takes no turns: {reason}")
     work.mkdir(parents=True, exist_ok=True)
     latency.sweep(work)
     for path in work.iterdir():
@@ -298,7 +306,7 @@ def _summary(counts: Counts) -> str:
 def _details(counts: Counts) -> str:
     turns = ", ".join(f"{name} {number}" for name, number in sorted(counts.turns.items()))
     return (
-        f"asked: {turns}; {counts.imported} imports;"
+        f"asked: {turns}; {_recovered(counts)}; {counts.imported} imports;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
         f" {_settings(counts)};"
         f" both passes of binlog_startup_scan from a checkpoint in"
@@ -315,6 +323,17 @@ def _details(counts: Counts) -> str:
         f" page sizes: {', '.join(f'{size} KiB {lives}' for size, lives in sorted(counts.page_kib.items()))};"
         f" innochecksum: {counts.files_checked} files, {counts.pages_checked} pages"
     )
+
+
+def _recovered(counts: Counts) -> str:
+    """Who has recovered what a crash of whom has left; in how many starts after one of the older server each setting was used."""
+    found = sorted(counts.recovered.items())
+    said = ", ".join(f"{crash.server} > {name} {number} ({crash.kind})" for (crash, name), number in found)
+    after = ", ".join(
+        f"{setting.name} {counts.used_after[setting.name, 'older']} of {starts}"
+        for setting in SETTINGS if (starts := counts.starts_after[setting.name, "older"])
+    )  # fmt: skip
+    return f"crashed > recovered: {said or 'none'}" + (f"; used after older: {after}" if after else "")
 
 
 def _settings(counts: Counts) -> str:
@@ -395,6 +414,17 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "known": counts.known,
         "page_kib": {str(size): lives for size, lives in sorted(counts.page_kib.items())},
         "turns": dict(counts.turns),
+        "recovered": [
+            {"kind": crash.kind, "crashed": crash.server, "recovered": name, "times": number}
+            for (crash, name), number in sorted(counts.recovered.items())
+        ],
+        "after": {
+            server: {
+                setting.name: {"starts": starts, "used": counts.used_after[setting.name, server]}
+                for setting in SETTINGS if (starts := counts.starts_after[setting.name, server])
+            }
+            for server in sorted({server for _, server in counts.starts_after})
+        },
         "checked_in": dict(counts.checked_in),
         "fired": {name: number for name, number in sorted(counts.fired.items()) if number},
         "sites": dict(counts.sites),
@@ -536,4 +566,9 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     names, _ = subjects.turns(rig.subject, rig.binaries)
     if counts.turns.total() >= MANY_TURNS and (idle := [name for name in names if not counts.turns[name]]):
         problems.append(f"{', '.join(idle)} had none of {counts.turns.total()} turns")
+    # In other kinds of crash one server has them all.
+    taken = Counter({key: number for key, number in counts.recovered.items() if key[0].kind in ("kill", "power")})
+    met = {crash.server for crash, name in taken if name == "ours"}
+    if "ours" in names and taken.total() >= MANY_TURNS and (unmet := set(names) & set(subjects.FOREIGN) - met):
+        problems.append(f"this build has recovered no crash of {', '.join(sorted(unmet))} in {taken.total()} recoveries")
     return problems

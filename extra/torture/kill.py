@@ -16,6 +16,7 @@ from torture.life import (
     CRASHED,
     KILLED,
     Clients,
+    Crash,
     Rig,
     ask,
     case_of,
@@ -232,11 +233,12 @@ class KillLife:
                 return server
             self._kill(server)
             self._keep(KILLED)
+        crash = Crash("kill", server.binary.name)
         server = self._start(self._rig.binary(r))
         if self._verdict.is_clean:
             self._crashed = self._histories
             made = load.undo_made(self._crashed[load.BUILDER])
-            verdict, states = ask(self._rig, server, self._histories, NEVER)
+            verdict, states = ask(self._rig, server, self._histories, NEVER, crash=crash)
             self._verdict.add(verdict)
             self._histories = go_on(states)
             if states:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymysql
 
@@ -64,6 +64,13 @@ OPEN_DDL_MSEC = 200
 # Lives with pages of another size than 16 KiB.
 OTHER_PAGE_SHARE = 0.3
 OTHER_PAGES_KIB = (4, 8, 32, 64)
+
+
+class Crash(NamedTuple):
+    """What a start follows: the kind, and the server that it has ended."""
+
+    kind: str
+    server: str
 
 
 @dataclass
@@ -157,6 +164,11 @@ class Counts:
     undo_left: int = 0
     # Servers that were asked after a crash, by name.
     turns: Counter[str] = field(default_factory=Counter)
+    # Servers that were asked after a crash of another or of the same one, or whose recovery was compared.
+    recovered: Counter[tuple[Crash, str]] = field(default_factory=Counter)
+    # `starts` and `used` by the setting's name and the server that the crash has ended.
+    starts_after: Counter[tuple[str, str]] = field(default_factory=Counter)
+    used_after: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Faults that were drawn and have happened, by call and kind of file.
     fired: Counter[str] = field(default_factory=Counter)
     # Faults that have happened at each site of sites.py.
@@ -197,13 +209,19 @@ class Counts:
         """Those that have used it."""
         return Counter({kind: number for (setting, kind), number in self.used.items() if setting == name})
 
-    def ask(self, server: Server, is_turn: bool = True) -> None:
-        """A server is asked; with `is_turn` it is one of those that take turns."""
+    def ask(self, server: Server, is_turn: bool = True, crash: Crash | None = None) -> None:
+        """A server is asked, which has started after `crash`; with `is_turn` it is one of those that take turns."""
         self.turns[server.binary.name] += is_turn
+        if crash:
+            self.recovered[crash, server.binary.name] += 1
         for setting in SETTINGS:
             if server.has(setting.option):
+                has_used = server.has_used(setting)
                 self.starts[setting.name, server.place.crash] += 1
-                self.used[setting.name, server.place.crash] += server.has_used(setting)
+                self.used[setting.name, server.place.crash] += has_used
+                if crash:
+                    self.starts_after[setting.name, crash.server] += 1
+                    self.used_after[setting.name, crash.server] += has_used
         if server.has(ROLLBACK_ON):
             self.handed_over += server.handed_over()
         if server.has(SCAN_ON):
@@ -424,10 +442,10 @@ def must_start_anew(histories: Sequence[History], states: Sequence[State], limit
 
 
 def ask(
-    rig: Rig, server: Server, histories: list[History], limit: float, is_turn: bool = True
+    rig: Rig, server: Server, histories: list[History], limit: float, is_turn: bool = True, crash: Crash | None = None
 ) -> tuple[Verdict, list[State]]:
     """ask_oracle(), with a server that does not answer, or answers what nobody expects, as something wrong."""
-    rig.counts.ask(server, is_turn)
+    rig.counts.ask(server, is_turn, crash)
     try:
         return ask_oracle(server, histories, limit)
     except (pymysql.err.MySQLError, OSError) as problem:

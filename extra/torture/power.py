@@ -10,7 +10,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pymysql
 from redstart_cli.console import warn
 from redstart_cli.tools import ToolError
 from torture import load, pages, preload, stack, writelog
-from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening, write_large
+from torture.life import Clients, Crash, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening, write_large
 from torture.oracle import NEVER, History, Verdict
 from torture.server import Place, Server, page_option, random_options
 from torture.settings import MAP_ON, SCAN_ON
@@ -65,6 +65,8 @@ class Source:
     limit: float
     # Whether the power cut that made it has torn a write.
     is_torn: bool = False
+    # That power cut; None if there was none.
+    crash: Crash | None = None
 
 
 @dataclass
@@ -82,6 +84,8 @@ class Recording:
     checked: int
     loaded: int
     end: int
+    # The server's name.
+    server: str
 
 
 class PowerLife:
@@ -128,7 +132,7 @@ class PowerLife:
                     return True
             cut, owed = self._choose(recording)
             writelog.build_disk(image, recording.log, recording.entries, cut)
-            source = Source(image, owed.histories, owed.limit, owed.is_torn)
+            source = replace(owed, image=image)
         return True
 
     def _new_disk(self) -> Path:
@@ -189,7 +193,7 @@ class PowerLife:
             if failure:
                 verdict.wrong.append(failure)
             else:
-                answer, states = ask(self._rig, server, source.histories, source.limit)
+                answer, states = ask(self._rig, server, source.histories, source.limit, crash=source.crash)
                 verdict.add(answer)
             if verdict.is_clean and must_start_anew(source.histories, states, source.limit):
                 self._rig.counts.anew += 1
@@ -227,7 +231,7 @@ class PowerLife:
             self._keep(f"power-{self._seed}-start{level}", verdict, source, binary.name, {"image": source.image})
             return None
         entries = writelog.read_entries(log, end)
-        return Recording(log, entries, source, after, checked, loaded, end)
+        return Recording(log, entries, source, after, checked, loaded, end, binary.name)
 
     def _writeback(self, data: Path) -> contextlib.AbstractContextManager[Writeback | None]:
         if not self._writes_note:
@@ -245,11 +249,10 @@ class PowerLife:
         flush, atoms = self._flush(recording, early if in_recovery else late)
         choose = writelog.choose_half if self._rig.all_cuts and atoms else writelog.choose_cut
         cut = choose(recording.entries, flush, recording.end, r, atoms)
-        before = recording.before
+        before, is_torn, crash = recording.before, cut.is_torn(recording.entries), Crash("power", recording.server)
         if in_recovery:
-            is_torn = cut.is_torn(recording.entries) or before.is_torn
-            return cut, Source(before.image, before.histories, before.limit, is_torn)
-        return cut, Source(before.image, recording.after, cut.limit, cut.is_torn(recording.entries))
+            return cut, replace(before, is_torn=is_torn or before.is_torn, crash=crash)
+        return cut, Source(before.image, recording.after, cut.limit, is_torn, crash)
 
     def _flush(self, recording: Recording, flushes: list[int]) -> tuple[int, writelog.Atoms]:
         """A flush to cut after, and what behind it is not torn; if all cuts are asked for, one that has something."""
@@ -280,7 +283,7 @@ class PowerLife:
             except ToolError as problem:
                 self._unmountable(problem)
                 return True
-            verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages)
+            verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages, owed.crash)
         self._rig.counts.power_cuts += 1
         if self._is_unrepaired(verdict, make, owed.is_torn):
             return True
@@ -383,15 +386,16 @@ def _lsns(cursor: Any) -> tuple[int, int]:
 
 
 def check_place(
-    rig: Rig, place: Place, subject: str, histories: list[History], limit: float, wants_pages: bool
-) -> Verdict:
+    rig: Rig, place: Place, subject: str, histories: list[History], limit: float, wants_pages: bool,
+    crash: Crash | None = None,
+) -> Verdict:  # fmt: skip
     """Start a server on what a crash has left and ask; with `wants_pages` stop it and check all pages, too."""
     verdict = Verdict()
     with Server(rig.binaries[subject], place) as server:
         problem = server.wait_ready()
         if problem:
             return Verdict(wrong=[problem])
-        verdict, states = ask(rig, server, histories, limit)
+        verdict, states = ask(rig, server, histories, limit, crash=crash)
         if wants_pages and verdict.is_clean:
             problem = server.stop()
             verdict.wrong += [problem] if problem else check_pages(rig, place.data, states)

@@ -30,7 +30,7 @@ from redstart_cli.mysqld import Binary, ServerError
 from redstart_cli.tools import ToolError
 from torture import pages, redolog
 from torture.held import Held, held
-from torture.life import Clients, Counts, Rig, case_of, innochecksum, opening
+from torture.life import Clients, Counts, Crash, Rig, case_of, innochecksum, opening
 from torture.oracle import NEVER, Verdict
 from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown
 from torture.redolog import RedoLog
@@ -96,6 +96,8 @@ class Image:
     options: list[str]
     # Its checkpoint.
     checkpoint: int
+    # The server that was killed, if that is known.
+    server: str = ""
 
 
 @dataclass
@@ -212,7 +214,7 @@ class RedoLife:
             rig.keep(f"redo-load-{self._seed}", self._verdict, histories, case, files)
             return []
         place.data.rename(copies[-1])
-        return [Image(copy, options, redolog.checkpoint(copy)) for copy in copies]
+        return [Image(copy, options, redolog.checkpoint(copy), server.binary.name) for copy in copies]
 
 
 class Trial:
@@ -383,6 +385,7 @@ class Trial:
         """Count a recovery that is compared, of all its starts: the last of several may have found little to do."""
         said = place.log.read_text(encoding="utf-8", errors="replace")
         self.rig.counts.recoveries[binary.name] += 1
+        self.rig.counts.recovered[Crash("redo", self._image.server), binary.name] += 1
         self.rig.counts.batches += len(_BATCH.findall(said))
         if binary.name == "ours":
             self.rig.counts.exercised.take(said, is_open)

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from bench.subjects import inspect_binary, stock_settings
 from redstart_cli.mysqld import Binary, find_stock
 
-SUBJECTS = ("ours", "off", "stock")
+SUBJECTS = ("ours", "off", "stock", "older")
+# Debian's servers: that of the same release, and that of an older patch release.
+FOREIGN = ("stock", "older")
 # Who recovers what crashed, if the load runs on this build with its variables as they are.
-_TURNS = {"ours": 6, "off": 1, "stock": 2}
+_TURNS = {"ours": 6, "off": 1, "stock": 2, "older": 2}
 
 
 def own_binaries(mysqld: Path) -> dict[str, Binary]:
@@ -22,16 +25,16 @@ def own_binaries(mysqld: Path) -> dict[str, Binary]:
     return {"ours": Binary("ours", [str(mysqld)], common), "off": Binary("off", [str(mysqld)], [*common, *off])}
 
 
-def stock_binary(root: Path) -> dict[str, Binary]:
+def foreign_binary(name: str, root: Path) -> dict[str, Binary]:
     """Debian's server below a root directory; empty if there is none."""
     found = find_stock(root)
-    return {"stock": found} if found else {}
+    return {name: replace(found, name=name)} if found else {}
 
 
 def turns(subject: str, there: dict[str, Binary]) -> tuple[list[str], list[int]]:
     """Who recovers, and how often in proportion.
 
-    With `ours` the others take turns on the same data directory; `off` and `stock` are tested by themselves.
+    With `ours` the others take turns on the same data directory; any other is tested by itself.
     """
     if subject != "ours":
         return [subject], [1]

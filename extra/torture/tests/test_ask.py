@@ -13,7 +13,7 @@ import pytest
 from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
 from torture import life, load, tamper
-from torture.life import Counts, Rig, ask, check_pages
+from torture.life import Counts, Crash, Rig, ask, check_pages
 from torture.oracle import NEVER, History, State, Step, Table, Verdict
 from torture.server import Place, Server, observe
 from torture.settings import MAP_OFF, MAP_ON, ROLLBACK_OFF, ROLLBACK_ON, SCAN_OFF, SCAN_ON, SKIPPED, THREADS_ON, UNDO_SCAN_ON
@@ -79,6 +79,20 @@ def test_starts_with_the_map_are_counted(tmp_path: Path) -> None:
     assert (counts.starts["map", ""], counts.used["map", ""]) == (3, 1)
     counts.ask(fake_server(log), is_turn=False)
     assert counts.turns == {"ours": 4, "stock": 1}
+
+
+def test_it_is_counted_whose_crash_who_has_recovered(tmp_path: Path) -> None:
+    counts, log = Counts(), tmp_path / "log"
+    log.write_text("[Note] Tablespace map: 7 of 9 files are as they were; 3 directories were listed\n")
+    counts.ask(fake_server(log))
+    assert not counts.recovered and not counts.starts_after
+    counts.ask(fake_server(log), crash=Crash("kill", "older"))
+    counts.ask(fake_server(log, option=MAP_OFF), crash=Crash("kill", "older"))
+    counts.ask(fake_server(log, name="older"), crash=Crash("power", "ours"))
+    log.write_text("")
+    counts.ask(fake_server(log), crash=Crash("kill", "older"))
+    assert counts.recovered == {(Crash("kill", "older"), "ours"): 3, (Crash("power", "ours"), "older"): 1}
+    assert (counts.starts_after["map", "older"], counts.used_after["map", "older"]) == (2, 1)
 
 
 def test_what_is_checked_is_counted_by_kind() -> None:

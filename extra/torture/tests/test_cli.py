@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from redstart_cli import build as builds
+from redstart_cli.console import RedstartError
 from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
 from torture import canaries, cli, stack, subjects
-from torture.life import Counts, Rig
+from torture.life import Counts, Crash, Rig
 from torture.tests.helpers import counts_of
 
 KINDS = ["kill", "power", "fault"]
@@ -25,7 +26,7 @@ GOOD = partial(
     map_starts={"": 20}, map_used={"": 1}, scan_starts=Counter(kill=9, power=70),
     scan_used=Counter(power=2), scan_checkpoints=Counter(kill=1), turns=Counter(ours=70, off=9, stock=5),
     checked_in=Counter(kill=3, power=3, fault=3), recoveries=Counter(ours=3),
-    pages_recovered=99, pages_compared=999,
+    pages_recovered=99, pages_compared=999, recovered=Counter({(Crash("kill", "stock"), "ours"): 9}),
     text=Counter(indexes=4, words=40, stored=9, cached=9), text_steps=Counter(optimize=2),
 )  # fmt: skip
 MADE = Counter({"undo-create": 1})
@@ -90,11 +91,40 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"loads": 30, "undo_barred": 16, "undo": MADE}, "16 of 30 loads could make no undo"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
         ({"turns": Counter(ours=70, stock=20)}, "off had none of 90 turns"),
+        (
+            {"recovered": Counter({(Crash("kill", "ours"), "stock"): 50, (Crash("power", "stock"), "off"): 30})},
+            "this build has recovered no crash of stock in 80 recoveries",
+        ),
     ],
 )
 def test_a_run_that_shows_nothing_is_a_failure(changes: dict[str, object], said: str) -> None:
     (problem,) = problems(**changes)
     assert said in problem
+
+
+def test_an_older_server_that_takes_turns_must_have_crashed() -> None:
+    after_stock = Counter({(Crash("kill", "stock"), "ours"): 80})
+    rig = rig_of(GOOD(recovered=after_stock, turns=Counter(ours=70, off=9, stock=5, older=5)))
+    rig.binaries = BINARIES | {"older": Binary("older", [])}
+    assert cli.judge(rig, KINDS, FOUND, True) == ["this build has recovered no crash of older in 80 recoveries"]
+    # Crashes that are not of servers in turns say nothing of it.
+    rig.counts.recovered = Counter({(Crash("redo", "ours"), "ours"): 80})
+    assert cli.judge(rig, KINDS, FOUND, True) == []
+    rig.counts.recovered = after_stock + Counter({(Crash("power", "older"), "ours"): 1})
+    assert cli.judge(rig, KINDS, FOUND, True) == []
+
+
+def test_who_recovered_whom_is_said_and_written() -> None:
+    counts = GOOD(recovered=Counter({(Crash("power", "older"), "ours"): 2, (Crash("kill", "ours"), "older"): 1}))
+    counts.starts_after["map", "older"], counts.used_after["map", "older"] = 2, 1
+    said = cli._details(counts)
+    assert "crashed > recovered: ours > older 1 (kill), older > ours 2 (power); used after older: map 1 of 2;" in said
+    report = cli._report(counts, 7, FOUND)
+    assert report["recovered"] == [
+        {"kind": "kill", "crashed": "ours", "recovered": "older", "times": 1},
+        {"kind": "power", "crashed": "older", "recovered": "ours", "times": 2},
+    ]
+    assert report["after"] == {"older": {"map": {"starts": 2, "used": 1}}}
 
 
 def test_a_canary_that_lives_is_a_failure() -> None:
@@ -139,10 +169,19 @@ def test_less_than_was_asked_for_is_a_failure(monkeypatch: pytest.MonkeyPatch, t
     assert done.exit_code == 1
     assert "the stock server takes no turns" in done.output
     assert "there is no innochecksum" in done.output
+    # The older server is asked for only with --older, and its lack is a failure then.
+    assert "older" not in done.output
+    monkeypatch.setattr(cli, "older_root", no_stock)
+    done = CliRunner().invoke(cli.main, [*arguments, "--older"])
+    assert done.exit_code == 1
+    assert "the older server takes no turns: no debootstrap; --allow-missing runs without" in done.output
+    done = CliRunner().invoke(cli.main, ["--subject", "stock", "--older", "--work", str(tmp_path / "work")])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, RedstartError) and "--older needs --subject ours" in str(done.exception)
     assert CliRunner().invoke(cli.main, [*arguments, "--allow-missing"]).exit_code == 0
     # Debian's server comes without innochecksum.
     monkeypatch.setattr(cli, "stock_root", lambda *_: tmp_path)
-    monkeypatch.setattr(subjects, "stock_binary", lambda _: {"stock": Binary("stock", [str(mysqld)])})
+    monkeypatch.setattr(subjects, "foreign_binary", lambda name, _: {name: Binary(name, [str(mysqld)])})
     stock = ["--subject", "stock", "--work", str(tmp_path / "work")]
     assert CliRunner().invoke(cli.main, stock).exit_code == 0
 

@@ -12,7 +12,7 @@ import pytest
 from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
 from torture import power
-from torture.life import Rig
+from torture.life import Crash, Rig
 from torture.oracle import NEVER, Verdict
 from torture.power import PowerLife, Recording, Source
 from torture.server import Server
@@ -36,7 +36,7 @@ def test_a_disk_that_no_server_has_seen_is_no_power_cut(
     rig = Rig({"ours": Binary("ours", [])}, "ours", tmp_path, [])
     life = PowerLife(rig, 1, "ext4")
     source = Source(tmp_path / "image", [], NEVER)
-    assert life._is_right(Recording(tmp_path / "log", [], source, [], 0, 0, 0), Cut(0, 0), source)
+    assert life._is_right(Recording(tmp_path / "log", [], source, [], 0, 0, 0, "ours"), Cut(0, 0), source)
     counts = rig.counts
     seen = counts.power_cuts, counts.unmountable, counts.checked_in["power"]
     assert seen == ((1, 0, 5) if can_mount else (0, 1, 0))
@@ -141,9 +141,25 @@ def test_a_torn_page_needs_a_torn_write(
     monkeypatch.setattr(PowerLife, "_keep", lambda *_, **__: None)
     rig = Rig({name: Binary(name, []) for name in ("ours", "stock")}, "ours", tmp_path, [])
     source = Source(tmp_path / "image", [], NEVER, is_torn)
-    recording = Recording(tmp_path / "log", [], source, [], 0, 0, 0)
+    recording = Recording(tmp_path / "log", [], source, [], 0, 0, 0, "older")
     assert PowerLife(rig, 1, "ext4")._is_right(recording, Cut(0, 0), source) == is_excused
     assert (rig.counts.wrong, rig.counts.unrepaired) == (not is_excused, is_excused)
+
+
+@pytest.mark.parametrize(("in_recovery", "limit"), [(True, 7), (False, 5)])
+def test_a_cut_is_one_of_the_server_whose_writes_it_cuts(
+    in_recovery: bool, limit: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    flushes = [1] if in_recovery else []
+    monkeypatch.setattr(power.writelog, "flushes_within", lambda *_: flushes)
+    monkeypatch.setattr(power.writelog, "flushes", lambda *_: [2])
+    monkeypatch.setattr(power.writelog, "choose_cut", lambda *_: Cut(0, 5))
+    monkeypatch.setattr(power, "CLEAN_START_SHARE", 1)
+    life = PowerLife(Rig({}, "ours", tmp_path, []), 1, "ext4")
+    life._is_direct = False
+    before = Source(tmp_path / "image", [], 7, crash=Crash("power", "ours"))
+    _, owed = life._choose(Recording(tmp_path / "log", [], before, [], 0, 0, 0, "older"))
+    assert (owed.limit, owed.crash, owed.image) == (limit, Crash("power", "older"), before.image)
 
 
 def test_the_map_is_not_flushed_in_some_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
