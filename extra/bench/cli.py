@@ -37,6 +37,7 @@ from bench.subjects import (
     SHUTDOWN_SUBJECTS,
     STARTUP_SUBJECTS,
     UNDO_SUBJECTS,
+    UPGRADE_SUBJECTS,
     check_names,
 )
 from bench.tables import Tables
@@ -198,18 +199,22 @@ def _measures(function: Callable[..., Experiments]) -> Callable[..., None]:
 @click.option("--first-use", "used", type=click.IntRange(1), metavar="N",
               help="Instead: query N of the tables, and views of all, right after cold starts.")  # fmt: skip
 @click.option("--encrypted", is_flag=True, help="All tables are encrypted; MariaDB is left out.")
+@click.option("--after-older", is_flag=True,
+              help="First starts after a server of an older patch release, which are upgrades, and second ones.")  # fmt: skip
 @_measures
 def startup_command(
     subjects: tuple[str, ...], tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, used: int | None,
-    encrypted: bool,
+    encrypted: bool, after_older: bool,
 ) -> Experiments:  # fmt: skip
     """Start with many tables: time, phases, reads; what the first queries take."""
-    check_names(subjects, STARTUP_SUBJECTS)
+    check_names(subjects, UPGRADE_SUBJECTS if after_older else STARTUP_SUBJECTS)
+    if after_older and (crash or encrypted or used is not None):
+        raise ToolError("--after-older goes without --crash, --encrypted and --first-use")
     if ddl and not crash:
         raise ToolError("--ddl needs --crash")
     size = replace(_tables(tables, schemas), is_encrypted=encrypted)
     if used is None:
-        return {"startup": partial(startup.run, options=startup.Options(size, crash, ddl, warm, subjects))}
+        return {"startup": partial(startup.run, options=startup.Options(size, crash, ddl, warm, subjects, after_older))}
     if encrypted:
         raise ToolError("--first-use goes without --encrypted")
     if crash:

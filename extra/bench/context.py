@@ -25,7 +25,7 @@ from bench.subjects import (
 )
 from bench.ui import Ui
 from redstart_cli.layout import this_layout
-from redstart_cli.roots import stock_root
+from redstart_cli.roots import older_root, stock_root
 from redstart_cli.tools import ToolError, Unavailable
 
 
@@ -62,6 +62,13 @@ class Context:
         binary = self.stock_binary()
         return Subject("stock", binary, stock_settings(binary), "Debian's mysql-server-core")
 
+    def older_subject(self) -> Subject:
+        """The stock package of an older patch release as a subject."""
+        if "older" not in self.binaries:
+            root = older_root(self.layout.roots, self.layout.logs)
+            self.binaries["older"] = inspect_binary(Path("/usr/sbin/mysqld"), root)
+        return Subject("older", self.binaries["older"], {}, "Debian's mysql-server-core of an older patch release")
+
     def mariadb_subject(self) -> Subject:
         """Debian's MariaDB as a subject."""
         if "mariadb" not in self.binaries:
@@ -88,6 +95,8 @@ class Context:
             try:
                 if name == "stock":
                     subject = self.stock_subject()
+                elif name == "older":
+                    subject = self.older_subject()
                 elif name == "mariadb":
                     subject = self.mariadb_subject()
                 elif name in BUILT:
@@ -128,14 +137,15 @@ class Context:
         act: Callable[[Server], None],
         what: str,
         options: Sequence[str] = (),
+        origin: str = "clean",
     ) -> None:
-        """Makes a state from the clean one, unless it is there: `act` works with a server of `maker`. `what` is said of it.
+        """Makes a state from another, unless it is there: `act` works with a server of `maker`. `what` is said of it.
 
         One that another has made, or another build of the maker, does not do: what it holds may be different.
         """
         if not datadir.has_state(name, maker.identity):
             self.ui.say(f"making the state {name} ({what}; by {maker.name})")
-            make_state(self.layout, datadir, maker.binary, [*maker.options, *options], name, "clean", act, maker.identity)
+            make_state(self.layout, datadir, maker.binary, [*maker.options, *options], name, origin, act, maker.identity)
 
     def finish(self, run: Run, text: str) -> None:
         """Adds a run to the document and says how it went: `text`, unless it went wrong."""

@@ -34,6 +34,8 @@ PHASES = (
     "engine",
     "dictionary",
     "validate",
+    "checks",
+    "upgrade",
     "finish",
 )
 """Phases of a start, in order:
@@ -45,6 +47,8 @@ PHASES = (
 - engine: buffer pool, redo log, undo and temporary tablespaces, until InnoDB says it is started;
 - dictionary: opening the data dictionary;
 - validate: reading the dictionary's tablespaces and validating (after a crash: opening) each file;
+- checks, upgrade: where the last server was one of another release: reading all definitions in the dictionary, and bringing
+  the tables of the schemas mysql and sys up to date;
 - finish: the rest, until the server accepts connections.
 """
 
@@ -128,12 +132,17 @@ def _number(lines: Sequence[LogLine], pattern: re.Pattern[str], group: int = 1) 
     return None
 
 
+_UPGRADE = re.compile(r"Server upgrade from '\d+' to '\d+' (started|completed)")
+
+
 def parse_start(lines: Sequence[LogLine], exec_time: float, ready_time: float) -> Start:
     """Reads the phases and counts of a start from its log lines.
 
     A phase whose lines are missing (another server, a feature that skips it) is left out, and
     its time belongs to the phase before.
     """
+    scanned = _first(lines, "Scanned ", _first(lines, "Reading DD tablespace files") or 0.0)
+    upgrade = {match[1]: line.time for line in lines if (match := _UPGRADE.search(line.text))}
     marks = (
         ("boot", exec_time),
         ("listing", _first(lines, "Scanning '")),
@@ -141,7 +150,9 @@ def parse_start(lines: Sequence[LogLine], exec_time: float, ready_time: float) -
         ("engine", _first(lines, "Completed space ID check")),
         ("dictionary", _first(lines, "InnoDB initialization has ended")),
         ("validate", _first(lines, "Reading DD tablespace files")),
-        ("finish", _first(lines, "Scanned ", _first(lines, "Reading DD tablespace files") or 0.0)),
+        ("checks" if upgrade else "finish", scanned),
+        ("upgrade", upgrade.get("started")),
+        ("finish", upgrade.get("completed")),
     )
     seen = [(name, when) for name, when in marks if when is not None]
     if "listing" in dict(seen) and "check" not in dict(seen):

@@ -232,7 +232,7 @@ ALL_ON = {
 }
 """What of our own is off by default, at its fast value."""
 
-FOREIGN_SUBJECTS = frozenset({"stock", "mariadb"})
+FOREIGN_SUBJECTS = frozenset({"stock", "older", "mariadb"})
 """Subjects that do not run our own build."""
 
 STARTUP_SUBJECTS = (
@@ -254,6 +254,9 @@ READS_SUBJECTS = ("stock", "off", "defaults", "mariadb")
 
 SHUTDOWN_SUBJECTS = ("stock", "off", "defaults", "mariadb")
 """Subjects of the experiment on shutdown, if none are named."""
+
+UPGRADE_SUBJECTS = ("older", "stock", "off", "defaults")
+"""Subjects of the same after a server of an older patch release, which itself is one: its start is no upgrade."""
 
 FIRST_USE_SUBJECTS = ("stock", "off", "map")
 """Subjects of the first-use experiment, if none are named. MariaDB's views are others."""

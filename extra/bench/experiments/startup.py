@@ -4,7 +4,8 @@
 Each round starts every subject once, in order, from the same bytes of the data directory. Modes:
 `cold` (after a clean shutdown, caches dropped), `warm` (the same again right after it, caches
 kept), `crash` (after kill -9, caches dropped) and `crash-ddl` (the same, right after a table was
-made).
+made). After a server of an older patch release: `upgrade` (the first start after its clean shutdown,
+caches dropped) and `upgraded` (the next, after a clean shutdown of the same subject).
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from bench.diskstats import SECTOR_BYTES
 from bench.results import Run
 from bench.rounds import Case, rounds
 from bench.server import Server
-from bench.subjects import STARTUP_SUBJECTS, Binary, Subject, by_flavour
+from bench.subjects import STARTUP_SUBJECTS, UPGRADE_SUBJECTS, Binary, Subject, by_flavour
 from bench.tables import Tables
 from redstart_cli import tools
 
 MAP_STATE = "clean-map"
+OLDER_STATE = "clean-older"
+UPGRADED_STATE = "clean-upgraded"
 MAP_FILE = "#innodb_tablespace_map"
 # It is written again, some seconds later, as long as directories are too young to be trusted.
 MAP_QUIET_SEC = 10.0
@@ -42,10 +45,13 @@ class Options:
     ddl: bool
     warm: bool
     subjects: tuple[str, ...]
+    after_older: bool = False
 
     @property
     def modes(self) -> tuple[str, ...]:
         """The modes of one round, in order."""
+        if self.after_older:
+            return "upgrade", "upgraded"
         if self.crash:
             return ("crash-ddl",) if self.ddl else ("crash",)
         return ("cold", "warm") if self.warm else ("cold",)
@@ -59,6 +65,8 @@ class Prepared:
     datadir: DataDir
     state: str
     files: int
+    # Where it starts from in the mode `upgraded`.
+    upgraded: str = ""
 
 
 def run(context: Context, options: Options) -> None:
@@ -79,7 +87,7 @@ def run(context: Context, options: Options) -> None:
 
 def prepare(context: Context, options: Options) -> list[Prepared]:
     """The subjects that can run here, each with a data directory and a state, made if not there."""
-    names = options.subjects or STARTUP_SUBJECTS
+    names = options.subjects or (UPGRADE_SUBJECTS if options.after_older else STARTUP_SUBJECTS)
     subjects = context.find_subjects(names, options.tables.tables + SYSTEM_FILES, options.tables.is_encrypted)
     datadirs = by_flavour(subjects, lambda subject: context.make_datadir(options.tables, subject.binary))
     files = {flavour: datadir.files_to_check() for flavour, datadir in datadirs.items()}
@@ -87,9 +95,28 @@ def prepare(context: Context, options: Options) -> list[Prepared]:
     makers: dict[tuple[str, str], Subject] = {}
     for subject in subjects:
         flavour = subject.binary.flavour
-        state = _state(context, options, datadirs[flavour], subject, makers)
-        prepared.append(Prepared(subject, datadirs[flavour], state, files[flavour]))
+        if options.after_older:
+            states = _states_after_older(context, datadirs[flavour], subject)
+            prepared.append(Prepared(subject, datadirs[flavour], states[0], files[flavour], states[1]))
+        else:
+            state = _state(context, options, datadirs[flavour], subject, makers)
+            prepared.append(Prepared(subject, datadirs[flavour], state, files[flavour]))
     return prepared
+
+
+def _states_after_older(context: Context, datadir: DataDir, subject: Subject) -> tuple[str, str]:
+    """The states of both modes: as the older server has left it, and as the subject has, after that."""
+    older = context.older_subject()
+    upgraded = f"{UPGRADED_STATE}-{subject.name}"
+    map_file = datadir.work / MAP_FILE
+
+    def act(_: Server) -> None:
+        if subject.uses_map:
+            wait_for_map(map_file, context.timeout_sec)
+
+    context.make_state(datadir, OLDER_STATE, older, lambda _: None, f"MySQL {older.binary.version}")
+    context.make_state(datadir, upgraded, subject, act, f"{subject.name} after it", origin=OLDER_STATE)
+    return OLDER_STATE, upgraded
 
 
 def _state(
@@ -160,7 +187,8 @@ def _measure(context: Context, options: Options, item: Prepared, result: Run) ->
     fresh = options.crash and item.subject.uses_map
     before = (lambda: _crash(context, options, item)) if fresh else None
     is_cold = result.mode != "warm"
-    starts.measure(context, item.datadir, item.state, item.subject, result, is_cold, extra=extra, before=before)
+    state = item.upgraded if result.mode == "upgraded" else item.state
+    starts.measure(context, item.datadir, state, item.subject, result, is_cold, extra=extra, before=before)
 
 
 def _add_ratios(run: Run, tables: int) -> None:
@@ -193,6 +221,9 @@ def judge(run: Run, start: logs.Start, item: Prepared, files: int) -> None:
     recovered = bool(run.metrics["recovered"])
     if recovered != run.mode.startswith("crash"):
         run.problems.append("there was a crash recovery" if recovered else "no crash recovery")
+    upgrades = run.mode == "upgrade" and item.subject.name != "older"
+    if upgrades != ("upgrade" in run.phases_s):
+        run.problems.append("there was no upgrade" if upgrades else "there was an upgrade")
 
 
 def _in_words(run: Run) -> str:

@@ -21,7 +21,7 @@ def test_phases_and_counts_of_a_crash_start() -> None:
     ready = next(line for line in lines if logs.is_ready(line)).time
     start = logs.parse_start(lines, lines[0].time, ready)
     seconds = {name: end - begin for name, (begin, end) in start.phases.items()}
-    assert list(seconds) == list(logs.PHASES)
+    assert list(seconds) == [name for name in logs.PHASES if name not in ("checks", "upgrade")]
     assert seconds["listing"] == pytest.approx(0.204, abs=0.001)
     assert seconds["check"] == pytest.approx(0.866, abs=0.001)
     assert seconds["validate"] == pytest.approx(2.415, abs=0.001)
@@ -30,6 +30,17 @@ def test_phases_and_counts_of_a_crash_start() -> None:
     assert (start.tablespaces, start.validated) == (20006, 20006)
     assert start.recovered
     assert logs.errors(lines) == []
+
+
+def test_an_upgrade_has_phases_of_its_own() -> None:
+    lines = log_lines("mysql-upgrade-start.log")
+    start = logs.parse_start(lines, lines[0].time, lines[-1].time)
+    seconds = {name: end - begin for name, (begin, end) in start.phases.items()}
+    assert list(seconds) == [name for name in logs.PHASES if name != "listing"]
+    assert seconds["validate"] == pytest.approx(0.001, abs=0.001)
+    assert seconds["checks"] == pytest.approx(0.240, abs=0.001)
+    assert seconds["upgrade"] == pytest.approx(7.729, abs=0.001)
+    assert seconds["finish"] == pytest.approx(0.212, abs=0.001)
 
 
 def test_without_the_line_on_threads_listing_belongs_to_check() -> None:

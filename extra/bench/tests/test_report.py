@@ -141,6 +141,9 @@ def test_command_line_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["startup", "--first-use", "9", "--tables", "5"], "9 tables to be queried are more than 5 tables"),
         (["startup", "--first-use", "9", "--crash"], "--first-use goes without --crash"),
         (["startup", "--first-use", "9", "--ddl"], "--ddl needs --crash"),
+        (["startup", "--after-older", "--crash"], "--after-older goes without --crash"),
+        (["startup", "--after-older", "--subjects", "map"], "unknown subject 'map'; there are older, stock, off, defaults"),
+        (["startup", "--subjects", "older"], "unknown subject 'older'"),
         (["startup", "--first-use", "9", "--subjects", "off,mariadb"], "does not know MariaDB's views"),
         (["report", __file__, "--html", str(tmp_path / "x")], "cannot read"),
     ):
