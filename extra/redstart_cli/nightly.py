@@ -75,7 +75,7 @@ def parts(seed: int) -> list[Part]:
         Part("differential", ("differential", "--", "--seed", f"{seed}000", *long, "--filesystem", file_system)),
         Part("binlog", (*binlog, "--images", str(BINLOG_IMAGES), "--seconds", str(BINLOG_SEC))),
         Part("binlog-torn", (*binlog, *torn)),
-        Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds, "--older")),
+        Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds)),
     ]
 
 
