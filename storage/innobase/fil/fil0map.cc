@@ -78,6 +78,7 @@ were no map. */
 #include "scope_guard.h"
 #include "sql/current_thd.h"
 #include "sql/dd/cache/dictionary_client.h"
+#include "sql/dd/dd_version.h"
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
 #include "sql/handler.h"
@@ -627,7 +628,7 @@ std::string dir_path(uint32_t root, const std::string &path) {
 std::string make_config() {
   std::ostringstream out;
 
-  out << MYSQL_VERSION_ID << ' ' << srv_page_size << '\n';
+  out << server_config(MYSQL_VERSION_ID, dd::DD_VERSION, srv_page_size);
   for (const auto &root : s_roots) {
     out << root.first << '\n' << root.second << '\n';
   }
@@ -685,7 +686,7 @@ const char *read_map() {
     return reason;
   }
   if (image->reader.summary().config != make_config()) {
-    return "version, page size or directories are different";
+    return "release series, dictionary, page size or directories differ";
   }
   s_image = std::move(image);
   return nullptr;

@@ -10,7 +10,8 @@ The file of the tablespace map.
 All numbers are big endian. A string is its length in 4 bytes and its bytes.
 
   header, the only part that is written in place:
-    8  magic, with the version of the format
+    8  magic, with the version of the format, which must be raised when what
+       stands here comes to mean something else: patch releases share maps
     8  offset of the summary
     8  length of the summary, which is the end of the file
     4  CRC-32C of the summary
@@ -172,6 +173,12 @@ bool walk_order(std::string_view a, std::string_view b) {
   return std::lexicographical_compare(
       a.begin(), a.end(), b.begin(), b.end(),
       [&rank](char x, char y) { return rank(x) < rank(y); });
+}
+
+std::string server_config(uint32_t version, uint32_t dd_version,
+                          uint64_t page_size) {
+  return std::to_string(version / 100) + ' ' + std::to_string(dd_version) +
+         ' ' + std::to_string(page_size) + '\n';
 }
 
 int64_t Summary::find_dir(uint32_t root, std::string_view path) const {

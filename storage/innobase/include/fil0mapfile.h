@@ -160,10 +160,19 @@ struct Directory {
   bool is_partial{false};
 };
 
+/** @return what a map depends on of a server: its release series, of which all
+patch releases have the same files, the version of its dictionary and the size
+of its pages
+@param[in]  version     the server's, as MYSQL_VERSION_ID is
+@param[in]  dd_version  version of its dictionary
+@param[in]  page_size   size of its pages */
+[[nodiscard]] std::string server_config(uint32_t version, uint32_t dd_version,
+                                        uint64_t page_size);
+
 /** What is read of a map in any case. */
 struct Summary {
-  /** What the map depends on besides the directories: roots, page size,
-  version. Another value means another map. */
+  /** What the map depends on besides the directories: server_config() and the
+  roots. Another value means another map. */
   std::string config;
   /** True if the dictionary was seen to agree with the files. */
   bool is_clean{false};

@@ -36,7 +36,8 @@ class fil0map : public ::testing::Test {
   static Content sample() {
     Content content;
     content.session = {4711, {20, 21}};
-    content.summary.config = "90704 16384\n./\n/data/\n";
+    content.summary.config =
+        server_config(90704, 90200, 16384) + "./\n/data/\n";
     content.summary.is_clean = true;
     content.summary.temp_path = "./ibtmp1";
     content.summary.undo = {{1, "innodb_undo_001"}, {2, "innodb_undo_002"}};
@@ -137,6 +138,18 @@ class fil0map : public ::testing::Test {
     }
   }
 };
+
+TEST_F(fil0map, maps_are_shared_by_patch_releases) {
+  const auto config = server_config(90704, 90200, 16384);
+
+  EXPECT_EQ("907 90200 16384\n", config);
+  EXPECT_EQ(config, server_config(90702, 90200, 16384));
+  EXPECT_EQ(config, server_config(90799, 90200, 16384));
+  EXPECT_NE(config, server_config(90604, 90200, 16384));
+  EXPECT_NE(config, server_config(90804, 90200, 16384));
+  EXPECT_NE(config, server_config(90704, 90201, 16384));
+  EXPECT_NE(config, server_config(90704, 90200, 8192));
+}
 
 TEST_F(fil0map, RoundTrip) {
   const auto in = sample();
