@@ -59,10 +59,11 @@ def test_labels(tmp_path: Path) -> None:
         if name == "LABEL":
             runner._step(image, name, rest)
     prefix = "org.opencontainers.image."
-    assert image.labels[f"{prefix}base.name"] == image.base
+    assert "@".join(image.labels[f"{prefix}base.{word}"] for word in ("name", "digest")) == image.base
     assert image.labels[f"{prefix}revision"] == "$REVISION"
     assert image.labels[f"{prefix}version"] == "9.7.4"
-    assert set(image.labels) == {prefix + name for name in ("title", "description", "version", "revision", "base.name", "licenses")}
+    names = ("title", "description", "version", "revision", "base.name", "base.digest", "licenses")
+    assert set(image.labels) == {prefix + name for name in names}
 
 
 def test_copy(tmp_path: Path) -> None:

@@ -207,9 +207,9 @@ void skip_update(Rest &rest) {
 
 /** Let the IDs of undo tablespaces go on from those that redo drops. They would
 begin anew: the next undo tablespace of a free number would get the ID of one
-that was dropped before the crash. Recovery knows tablespaces by their ID. If the
-server dies before a checkpoint is behind the drop, the next recovery would take
-the new undo tablespace for the dropped one, and forget it with its
+that was dropped before the crash. Recovery knows tablespaces by their ID. If
+the server dies before a checkpoint is behind the drop, the next recovery would
+take the new undo tablespace for the dropped one, and forget it with its
 transactions: what they have changed would stay. */
 void pass_over_dropped_undo_ids() {
   for (const auto id : recv_sys->deleted) {
@@ -220,7 +220,8 @@ void pass_over_dropped_undo_ids() {
     auto &last = undo::space_id_bank[undo::id2num(id) - 1];
 
     /* They count down. */
-    if (!last.in_use && (last.space_id == SPACE_UNKNOWN || id < last.space_id)) {
+    if (!last.in_use &&
+        (last.space_id == SPACE_UNKNOWN || id < last.space_id)) {
       last.space_id = id;
     }
   }

@@ -360,7 +360,8 @@ void report() {
     const auto is_busy = std::any_of(
         s.phases.begin(), s.phases.end(),
         [](const Progress &progress) { return progress.n_running > 0; });
-    const auto action = watch.look(activity(s.has_pool), s.is_starting, is_busy);
+    const auto action =
+        watch.look(activity(s.has_pool), s.is_starting, is_busy);
     std::vector<std::string> lines;
 
     if (action.ends) {
