@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -151,6 +151,15 @@ def test_first_use(directory: Path, document: dict[str, Any]) -> None:
     assert int(runs["queries", "off"]["status"][trusted]) == 0
 
 
+def only_run(done: subprocess.CompletedProcess[str], path: Path) -> dict[str, Any]:
+    """The one run of a bench that went well."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    value = json.loads(path.read_text(encoding="utf-8"))
+    results.check(value)
+    (run,) = value["runs"]
+    return cast(dict[str, Any], run)
+
+
 @needs_root
 def test_what_a_start_reads(directory: Path) -> None:
     """Every table's header is read, and known to be; a disk that is not limited, so that the program comes in large reads."""
@@ -161,10 +170,7 @@ def test_what_a_start_reads(directory: Path) -> None:
     if not path.exists() or not json.loads(path.read_text(encoding="utf-8"))["runs"]:
         if any(text in done.stderr for text in ("trace", "cannot be found by sector")):
             pytest.skip(f"this machine cannot trace a disk: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    value = json.loads(path.read_text(encoding="utf-8"))
-    results.check(value)
-    run = value["runs"][0]
+    run = only_run(done, path)
     headers = [file for file in run["files"] if "/bench0000/" in file["file"] and file["file"].endswith(".ibd")]
     assert len(headers) == TABLES
     assert all(file["bytes"] >= PAGE_BYTES for file in headers)
@@ -181,10 +187,7 @@ def test_shutdown(directory: Path) -> None:
     done = bench(
         directory, "shutdown", "--tables", str(TABLES), "--rounds", "1", "--subjects", "off", "--mysqld", mysqld(), "--json", path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    value = json.loads(path.read_text(encoding="utf-8"))
-    results.check(value)
-    run = value["runs"][0]
+    run = only_run(done, path)
     assert run["metrics"]["open_tables"] >= TABLES
     assert list(run["phases_s"]) == ["connections", "before the plugins", "plugins", "table cache", "exit"]
     assert sum(run["phases_s"].values()) == pytest.approx(run["metrics"]["shutdown_s"])
