@@ -40,17 +40,24 @@ _LIBRARY = re.compile(r"^/usr/|/libsanitizer/|^\.\./(sysdeps|csu|nptl|elf|stdlib
 # Places of MySQL's that are listed.
 _MOST_LISTED = 40
 _FRAME = re.compile(r"^ +#\d+ (?:0x[0-9a-f]+ in )?(?P<function>.*?)(?: (?P<file>[^ ()]+):(?P<line>\d+)(?::\d+)?)?(?: \(.*\))?$")
-_TSAN_HEAD = re.compile(r"^WARNING: ThreadSanitizer: (?P<what>[^(]+?) \(pid=\d+\)")
+_TSAN_HEAD = re.compile(r"^WARNING: ThreadSanitizer: (?P<what>.+?) \(pid=\d+\)")
 _UBSAN_HEAD = re.compile(r"^(?P<file>[^ ]+?):(?P<line>\d+):\d+: runtime error: (?P<what>.*)$")
 # Where something was made says nothing about who misuses it.
-_ORIGIN = re.compile(r"^  (Thread|Mutex|Location|As if synchronized)")
+_ORIGIN = re.compile(r"^  (Thread|Mutex .*created at|Location|As if synchronized)")
 
-# A fault of each kind, as the file of ours that `place` names.
+# Faults of each kind, which are compiled and run under the name of a file of ours.
 _CANARIES = {
-    "ubsan": "int main(int count, char **) { return (count << 31 << count) == 5; }\n",
+    "ubsan": ("int main(int count, char **) { return (count << 31 << count) == 5; }\n",),
     "tsan": (
-        "#include <thread>\nint shared;\nvoid add() { ++shared; }\n"
-        "int main() { std::thread one(add), two(add); one.join(); two.join(); return shared == 5; }\n"
+        (
+            "#include <thread>\nint shared;\nvoid add() { ++shared; }\n"
+            "int main() { std::thread one(add), two(add); one.join(); two.join(); return shared == 5; }\n"
+        ),
+        (
+            "#include <mutex>\nstd::mutex a, b;\n"
+            "void lock(std::mutex &x, std::mutex &y) { x.lock(); y.lock(); y.unlock(); x.unlock(); }\n"
+            "int main() { lock(a, b); lock(b, a); }\n"
+        ),
     ),
 }
 
@@ -226,19 +233,17 @@ def _read(folder: Path) -> list[Report]:
 
 
 def _plant(layout: Layout, preset: str, folder: Path) -> None:
-    """A fault, in a file with the name of one of ours, has to be reported in the same way; its report is removed."""
-    own = "storage/innobase/fil/fil0map.cc"
-    source, program = folder / own, folder / "canary"
+    """Each fault, in a file with the name of one of ours, has to be reported and taken for ours; its report is removed."""
+    source, program = folder / "storage/innobase/fil/fil0map.cc", folder / "canary"
     source.parent.mkdir(parents=True)
-    source.write_text(_CANARIES[preset], encoding="utf-8")
-    compiler = os.environ.get("CXX", "c++")
-    command = [compiler, _FLAGS[preset], "-g1", "-O1", "-pthread", str(source), "-o", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if done.returncode != 0:
-        raise RedstartError(f"{' '.join(command)} failed: {done.stderr[-500:]}")
-    subprocess.run([str(program)], capture_output=True)
-    found = [report for report in _read(folder) if report.own(own_files(layout.repo))]
-    if not found:
-        raise RedstartError(f"{preset} did not report the fault that was planted for it (log_path in {folder})")
-    for path in folder.glob("report.*"):
-        path.unlink()
+    for canary in _CANARIES[preset]:
+        source.write_text(canary, encoding="utf-8")
+        command = [os.environ.get("CXX", "c++"), _FLAGS[preset], "-g1", "-O1", "-pthread", str(source), "-o", str(program)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if done.returncode != 0:
+            raise RedstartError(f"{' '.join(command)} failed: {done.stderr[-500:]}")
+        subprocess.run([str(program)], capture_output=True)
+        if not any(report.own(own_files(layout.repo)) for report in _read(folder)):
+            raise RedstartError(f"{preset} did not report a fault that was planted for it (log_path in {folder}): {canary}")
+        for path in folder.glob("report.*"):
+            path.unlink()

@@ -596,6 +596,14 @@ NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "repr
               "arm64")  # fmt: skip
 
 
+def _run_level(tester: Tester, name: str) -> Level:
+    """A level, which has a problem if it could not run."""
+    try:
+        return LEVELS[name](tester)
+    except RedstartError as problem:
+        return Level(name, problem=str(problem))
+
+
 def run_levels(
     layout: Layout,
     names: Sequence[str],
@@ -614,7 +622,7 @@ def run_levels(
             begin = time.monotonic()
             try:
                 with sanitizers.watching(layout, preset, name) as reported:
-                    level = LEVELS[name](tester)
+                    level = _run_level(tester, name)
                 level.add(reported)
             except RedstartError as problem:
                 level = Level(name, problem=str(problem))

@@ -80,6 +80,42 @@ def test_what_is_read() -> None:
     assert cut.own(OWN) is None and "memcpy" in cut.place
 
 
+INVERSION = f"""==================
+WARNING: ThreadSanitizer: lock-order-inversion (potential deadlock) (pid=17)
+  Cycle in lock order graph: M0 (0x1) => M1 (0x2) => M0
+
+  Mutex M1 acquired here while holding mutex M0 in main thread:
+    #0 pthread_mutex_lock ../../../../src/libsanitizer/sanitizer_common/interceptors.inc:4324 (libtsan.so.2+0x5)
+    #1 {{first}} (mysqld+0x1)
+
+  Mutex M0 acquired here while holding mutex M1 in main thread:
+    #0 pthread_mutex_lock ../../../../src/libsanitizer/sanitizer_common/interceptors.inc:4324 (libtsan.so.2+0x5)
+    #1 {THEIRS} (mysqld+0x2)
+
+SUMMARY: ThreadSanitizer: lock-order-inversion (potential deadlock)
+==================
+"""
+
+
+def test_kinds_with_brackets_in_their_names() -> None:
+    (ours,), (theirs,) = parse(INVERSION.format(first=OURS)), parse(INVERSION.format(first=THEIRS))
+    assert ours.what == "lock-order-inversion (potential deadlock)" and ours.own(OWN)
+    assert not theirs.own(OWN) and theirs.place.startswith("buf_page_get")
+    for what in (
+        "data race on vptr (ctor/dtor vs virtual call)",
+        "unlock of an unlocked mutex (or by a wrong thread)",
+        "use of an invalid mutex (e.g. uninitialized or destroyed)",
+    ):
+        (report,) = parse(race(OURS, THEIRS).replace("data race (pid", f"{what} (pid"))
+        assert report.what == what and report.own(OWN)
+
+
+def test_where_a_mutex_was_made_says_nothing_of_who_misuses_it() -> None:
+    made = f"  Mutex M1 (0x1) created at:\n    #0 {OURS} (mysqld+0x15)\n\nSUMMARY"
+    (report,) = parse(race(THEIRS, THEIRS).replace("SUMMARY", made))
+    assert not report.own(OWN)
+
+
 def test_is_own() -> None:
     assert is_own("./storage/innobase/include/fil0map.h", OWN) and is_own("/b/storage/innobase/fil/fil0map.cc", OWN)
     assert not is_own("fil0map.cc", OWN) and not is_own("/b/storage/innobase/fil/fil0map.cc2", OWN) and not is_own("", OWN)
@@ -120,7 +156,7 @@ def test_innodb_is_not_suppressed(layout: Layout) -> None:
 
 
 def test_a_fault_that_is_not_found_is_an_error(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sanitizers._CANARIES, "ubsan", "int main() { return 0; }\n")
+    monkeypatch.setitem(sanitizers._CANARIES, "ubsan", (*sanitizers._CANARIES["ubsan"], "int main() { return 0; }\n"))
     with pytest.raises(RedstartError, match="did not report"), sanitizers.watching(layout, "ubsan", "unit"):
         raise AssertionError("nothing may run")
     with sanitizers.watching(layout, "release", "unit") as level:
