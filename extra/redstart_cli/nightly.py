@@ -14,6 +14,7 @@ from redstart_cli.layout import Layout
 from redstart_cli.locks import exclusive
 from redstart_cli.process import run_logged
 from redstart_cli.result import Level, Skip
+from redstart_cli.suites import SUITES
 
 DIFFERENTIAL_STATES = 500
 DIFFERENTIAL_SEC = 3600
@@ -26,6 +27,7 @@ BINLOG_SEC = 900
 TORN_IMAGES = 3
 TORN_SEC = 3600
 FUZZ_RUNS = 5_000_000
+_INNODB_SUITES = tuple(suite for suite in SUITES if suite.startswith("innodb"))
 # The last line of `./redstart test`.
 _CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 _FAILURE = "failed: "
@@ -72,6 +74,8 @@ def parts(seed: int) -> list[Part]:
         Part("mtr-asan", ("mtr", "--preset", "asan")),
         *_sanitized("ubsan", seed),
         *_sanitized("tsan", seed),
+        Part("suites", ("suites",)),
+        Part("suites-debug", ("suites", "--preset", "debug", "--", *_INNODB_SUITES)),
         Part("differential", ("differential", "--", "--seed", f"{seed}000", *long, "--filesystem", file_system)),
         Part("binlog", (*binlog, "--images", str(BINLOG_IMAGES), "--seconds", str(BINLOG_SEC))),
         Part("binlog-torn", (*binlog, *torn)),

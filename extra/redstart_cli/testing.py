@@ -16,7 +16,7 @@ from shutil import disk_usage, rmtree
 from typing import Any
 
 from bench.layout import default_layout
-from redstart_cli import arm64, lint, mtr, nightly, parity, proof, reproducible, sanitizers, skips, tidy, upgrade
+from redstart_cli import arm64, lint, mtr, nightly, parity, proof, reproducible, sanitizers, skips, suites, tidy, upgrade
 from redstart_cli.build import SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
@@ -50,6 +50,8 @@ _DROPIN_FOLDER = "extra/dropin"
 # The developers' build has none.
 _WITHOUT_X_PLUGIN = f"--deselect={_DROPIN_FOLDER}/test_installation.py::test_the_x_protocol_is_served"
 _TORTURE_TARGETS = ("innochecksum", "component_keyring_file")
+# What upstream's tests may load, besides the server.
+ALL_TARGETS = ("all",)
 _REPLICATION_TARGETS = ("mysql", "mysqldump", "clone", "semisync_source", "semisync_replica", "group_replication")
 _PYTEST_NO_TESTS = 5
 SWAP_TURNS = 24
@@ -246,6 +248,18 @@ class Tester:
                 if not mtr.exists(self._layout, test):
                     level.fail(f"{test} (skipped in regression.list, but there is no such test)")
         return level
+
+    def suites(self) -> Level:
+        """MySQL's suites whole, and whose their failures are, by a build of MySQL as released; arguments: suites and options
+        of MTR."""
+        mtr.unprivileged()
+        check_space([Need(self._layout.build, TEST_BYTES, "test data")])
+        self._build(ALL_TARGETS)
+
+        def build_pristine() -> None:
+            build(self._layout, self._preset, ALL_TARGETS, self._version, self._checkout, is_pristine=True)
+
+        return suites.run(self._layout, self._preset, self._arguments, build_pristine)
 
     def _run_mtr(self, name: str, tests: Sequence[str], options: Sequence[str]) -> Level:
         mtr.unprivileged()
@@ -569,6 +583,7 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "bench": Tester.bench,
     "mtr": Tester.mtr,
     "regression": Tester.regression,
+    "suites": Tester.suites,
     "config": Tester.config,
     "image": Tester.image,
     "replication": Tester.replication,
@@ -588,12 +603,14 @@ LEVELS: dict[str, Callable[[Tester], Level]] = {
     "arm64": Tester.arm64,
 }
 # Levels for which another preset than release makes sense.
-ANY_PRESET = ("unit", "mtr", "regression", "differential", "binlog", "torture")
+ANY_PRESET = ("unit", "mtr", "regression", "suites", "differential", "binlog", "torture")
+# Levels whose tests are not ours: what is skipped stands in their report.
+ANY_SKIPS = ("suites",)
 # Levels that have no use for arguments.
 NO_ARGUMENTS = ("image", "installation", "upgrade")
 # Need root, the network, a root of stock MySQL, another compiler or minutes: only when asked for by name, and by nightly.
-NOT_IN_ALL = ("replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "upgrade", "swap", "fuzz", "tidy",
-              "arm64")  # fmt: skip
+NOT_IN_ALL = ("suites", "replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "upgrade", "swap", "fuzz",
+              "tidy", "arm64")  # fmt: skip
 
 
 def _run_level(tester: Tester, name: str) -> Level:
@@ -629,7 +646,7 @@ def run_levels(
             level.name = name
             skips.describe(level)
             if not level.problem:
-                if not arguments:
+                if not arguments and name not in ANY_SKIPS:
                     skips.check(expected, level, name, preset, os.geteuid() == 0)
                 if level.passed + level.failed == 0:
                     level.problem = "no test was run"

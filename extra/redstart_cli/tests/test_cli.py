@@ -102,7 +102,7 @@ def test_several_levels(seen: dict[str, Any]) -> None:
         ("mtr image -- innodb.a", "arguments need one level"),
         ("all -- innodb.a", "arguments need one level"),
         ("image -- x", "image takes no arguments"),
-        ("--preset debug mtr overlay", "is for the levels unit, mtr, regression, differential, binlog, torture, not overlay"),
+        ("--preset debug mtr image", "is for the levels unit, mtr, regression, suites, differential, binlog, torture, not image"),
         ("--preset asan mtr --preset debug", "one is given as asan and as debug"),
         ("all mtr", "all goes with no other level"),
         ("mtr nightly", "nightly goes with no other level"),

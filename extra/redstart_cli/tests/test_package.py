@@ -216,6 +216,6 @@ def test_every_staged_program_is_in_one_package() -> None:
 
 def test_slow_levels_run_only_by_name() -> None:
     by_name = {"replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "upgrade", "swap", "fuzz", "tidy",
-               "arm64"}  # fmt: skip
+               "arm64", "suites"}  # fmt: skip
     assert set(testing.NOT_IN_ALL) == by_name
     assert set(testing.NOT_IN_ALL) <= set(testing.LEVELS)

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""./redstart test suites: whole suites of MySQL's tests, and whose their failures are.
+
+A test that failed is run again, alone and several times, with this build and with MySQL as released, built with the same
+options. Only what fails here and passes there is this build's. What a suite came to is kept as JSON, of which the table of
+docs/lab/suites.md is made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from shutil import rmtree
+
+from redstart_cli import mtr
+from redstart_cli.build import tree_name
+from redstart_cli.console import RedstartError, say
+from redstart_cli.layout import Layout
+from redstart_cli.result import Level, Skip
+from redstart_cli.revision import commit
+
+SUITES = (
+    "innodb", "innodb_undo", "innodb_zip", "innodb_fts", "innodb_gis", "innodb_stress", "clone", "encryption",
+    "component_keyring_file", "parts", "gcol", "sys_vars", "rpl_gtid", "binlog", "binlog_gtid", "binlog_nogtid", "main",
+)  # fmt: skip
+"""What is run if no suite is named."""
+
+# How often a test that failed is run again, here and there.
+REPEATS = 3
+# Reasons for which tests are skipped, in the table.
+_REASONS_SHOWN = 3
+
+OURS = "this build's"
+ONCE = "failed once, then passed"
+THERE_TOO = "fails with MySQL as released, too"
+NOT_COMPARED = "not compared with MySQL"
+
+
+@dataclass
+class Outcome:
+    """What a suite came to."""
+
+    suite: str
+    preset: str
+    # Of the repository.
+    commit: str
+    seconds: int = 0
+    passed: int = 0
+    # Reason -> tests.
+    skipped: dict[str, int] = field(default_factory=dict)
+    # Test -> whose failure it is: a word of this module, and what the test said.
+    failed: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # Why the numbers are not whole, if they are not.
+    problem: str = ""
+
+
+def judge(again: bool | None, there: bool | None) -> str:
+    """Whose a failure is, by whether the test failed again here and there; None if it was not run."""
+    if there:
+        return THERE_TOO
+    if again is False:
+        return ONCE
+    return OURS if again and there is False else NOT_COMPARED
+
+
+def failures(cases: Iterable[mtr.Case]) -> dict[str, str]:
+    """Tests that failed, also if they then passed, and why; so does the check of the servers when they end."""
+    return {case.test: case.reason for case in cases if case.status not in ("pass", "skipped", "disabled")}
+
+
+def ran(cases: Iterable[mtr.Case]) -> set[str]:
+    return {case.test for case in cases if case.name and case.status not in ("skipped", "disabled")}
+
+
+def reason(text: str) -> str:
+    """A reason for skips without what differs from test to test."""
+    text = re.sub(r"\s+", " ", text).strip(" .")
+    return re.sub(r"'[^']*'|/?\b[\w./-]*/[\w./-]+", "...", text) or "no reason given"
+
+
+class Runner:
+    """Runs suites with one preset."""
+
+    def __init__(self, layout: Layout, preset: str, options: Sequence[str], build_pristine: Callable[[], object]) -> None:
+        """`options` are MTR's; `build_pristine` makes MySQL as released, and is called when a test has failed."""
+        self._layout = layout
+        self._preset = preset
+        self._options = list(options)
+        self._build_pristine = build_pristine
+        self._folder = layout.build / "test" / "suites"
+
+    def run(self, suite: str) -> Level:
+        """One suite; its failures that are not MySQL's fail the level."""
+        outcome = Outcome(suite, self._preset, commit(self._layout.repo))
+        level = Level(suite)
+        begin = time.monotonic()
+        cases, outcome.problem = self._mtr(self._preset, suite, [f"--suite={suite}"])
+        failed = failures(cases)
+        if failed:
+            say(f"  {len(failed)} failed; each again, {REPEATS} times")
+            again = self._again(self._preset, suite, list(failed))
+            self._build_pristine()
+            there = self._again(tree_name(self._preset, True), suite, list(failed))
+            for test, text in failed.items():
+                whose = judge(again.get(test), there.get(test))
+                outcome.failed[test] = (whose, text or "no reason given")
+                if whose == THERE_TOO:
+                    level.skips.append(Skip(test, whose))
+                else:
+                    level.fail(f"{test}, {whose}: {text}")
+        outcome.seconds = round(time.monotonic() - begin)
+        outcome.passed = level.passed = len(ran(cases) - set(failed))
+        skips = Counter(reason(case.reason) for case in cases if case.status in ("skipped", "disabled"))
+        outcome.skipped = dict(skips.most_common())
+        level.skips += [Skip(case.test, case.reason) for case in cases if case.status in ("skipped", "disabled")]
+        level.problem = outcome.problem
+        self._keep(outcome)
+        return level
+
+    def _again(self, tree: str, suite: str, tests: Sequence[str]) -> dict[str, bool]:
+        """Whether tests of a suite, each alone and several times, failed with a build; those that were run."""
+        # The check of the servers when they end has no name of a test; MySQL as released has none of ours.
+        missing = set() if tree == self._preset else set(mtr.own_tests(self._layout.repo))
+        known = [test for test in tests if "." in test and test not in missing]
+        if not known:
+            return {}
+        cases, _ = self._mtr(tree, f"{suite}-again", [f"--repeat={REPEATS}", *known])
+        bad = failures(cases)
+        return {test: test in bad for test in known if test in ran(cases)}
+
+    def _mtr(self, tree: str, name: str, arguments: Sequence[str]) -> tuple[list[mtr.Case], str]:
+        """The cases of a run of MTR, and why they are not all, if so."""
+        full = f"suite-{tree}-{name}"
+        level = mtr.run(self._layout, tree, full, [], [*self._options, *arguments])
+        rmtree(self._layout.build / "mtr" / full, ignore_errors=True)
+        report = self._layout.build / "test" / f"{full}.xml"
+        cases = mtr.parse_report(report.read_text(encoding="utf-8", errors="replace")) if report.is_file() else []
+        return cases, level.problem
+
+    def _keep(self, outcome: Outcome) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{outcome.preset}-{outcome.suite}.json"
+        path.write_text(json.dumps(asdict(outcome), indent=2) + "\n", encoding="utf-8")
+
+
+def kept(folder: Path) -> list[Outcome]:
+    """What is kept of suites, in the order of `SUITES`."""
+    found = [Outcome(**json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
+    rank = {suite: number for number, suite in enumerate(SUITES)}
+    return sorted(found, key=lambda one: (one.preset, rank.get(one.suite, len(rank)), one.suite))
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """A Markdown table: suite, commit, passed, failed by whose, skipped and why."""
+    lines = [
+        "| suite | build | commit | passed | failed here | of these also in MySQL | skipped, and why | time |",
+        "|---|---|---|---:|---:|---:|---|---:|",
+    ]
+    for one in outcomes:
+        there = sum(whose == THERE_TOO for whose, _ in one.failed.values())
+        reasons = sorted(one.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
+        shown = [f"{count}: {text.replace('|', '/')}" for text, count in reasons[:_REASONS_SHOWN]]
+        if len(reasons) > _REASONS_SHOWN:
+            shown.append(f"{sum(count for _, count in reasons[_REASONS_SHOWN:])}: {len(reasons) - _REASONS_SHOWN} other reasons")
+        minutes = f"{one.seconds // 60} min {one.seconds % 60:02} s"
+        why = f"{sum(one.skipped.values())} ({'; '.join(shown)})" if shown else "0"
+        name = f"{one.suite}, not whole" if one.problem else one.suite
+        cells = (name, one.preset, one.commit[:7], f"{one.passed:,}", str(len(one.failed)), str(there), why, minutes)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def chosen(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Suites and options of MTR in the arguments; RedstartError for one that names a test."""
+    names = [word for word in arguments if not word.startswith("-")]
+    if wrong := [name for name in names if not re.fullmatch(r"\w+", name)]:
+        raise RedstartError(f"{wrong[0]!r} is no suite; a test alone: ./redstart test mtr -- {wrong[0]}")
+    return names or list(SUITES), [word for word in arguments if word.startswith("-")]
+
+
+def run(layout: Layout, preset: str, arguments: Sequence[str], build_pristine: Callable[[], object]) -> Level:
+    """Suites, one after the other, and the table of all that are kept."""
+    names, options = chosen(arguments)
+    level = Level("suites")
+    for name in names:
+        if not (layout.source / "mysql-test" / ("t" if name == "main" else f"suite/{name}")).is_dir():
+            raise RedstartError(f"MySQL has no suite {name}")
+    runner = Runner(layout, preset, options, build_pristine)
+    for name in names:
+        found = runner.run(name)
+        say(f"  {name}: {found.counts()}")
+        level.add(found)
+    say(table(kept(layout.build / "test" / "suites")))
+    return level

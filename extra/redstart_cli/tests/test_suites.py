@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Whole suites: whose a failure is, what is kept of it, and the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from redstart_cli import mtr, suites
+from redstart_cli.console import RedstartError
+from redstart_cli.layout import Layout
+from redstart_cli.result import Level
+
+_STATUS = {
+    "pass": '<testcase name="{name}" status="pass" time="1" suitename="parts" comment="" />',
+    "skipped": '<testcase name="{name}" status="skipped" time="0" suitename="parts" comment="">\n'
+    '<skipped message="Test requires \'x\'" type="mtr_skip" />\n</testcase>',
+    "fail": '<testcase name="{name}" status="fail" time="1" suitename="parts" comment="">\n'
+    '<failure message="">\n<![CDATA[\nmysqltest: At line 7: {name} broke\n]]>\n</failure>\n</testcase>',
+}  # fmt: skip
+
+
+class Mtr:
+    """Instead of MySQL's runner: each run takes the outcomes of the next call that is prepared for its build."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, list[dict[str, str]]] = {}
+        self.calls: list[tuple[str, tuple[str, ...]]] = []
+        self.problem = ""
+
+    def run(self, layout: Layout, tree: str, name: str, tests: Sequence[str], options: Sequence[str] = ()) -> Level:
+        assert not tests
+        self.calls.append((tree, tuple(options)))
+        cases = self.outcomes[tree].pop(0)
+        report = layout.build / "test" / f"{name}.xml"
+        report.parent.mkdir(parents=True, exist_ok=True)
+        text = "\n".join(_STATUS[status].format(name=test) for test, status in cases.items())
+        report.write_text(f'<testsuites tests="{len(cases)}">\n{text}\n</testsuites>\n', encoding="utf-8")
+        return Level(name, problem=self.problem)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Mtr:
+    fake = Mtr()
+    monkeypatch.setattr(mtr, "run", fake.run)
+    monkeypatch.setattr(suites, "commit", lambda repo: "0123456789ab")
+    return fake
+
+
+def test_whose_a_failure_is() -> None:
+    assert suites.judge(True, True) == suites.judge(False, True) == suites.judge(None, True) == suites.THERE_TOO
+    assert suites.judge(True, False) == suites.OURS
+    assert suites.judge(False, False) == suites.judge(False, None) == suites.ONCE
+    assert suites.judge(True, None) == suites.judge(None, False) == suites.judge(None, None) == suites.NOT_COMPARED
+
+
+def test_failures_are_run_again_here_and_there(layout: Layout, fake: Mtr) -> None:
+    suite = {"fine": "pass", "ours": "fail", "theirs": "fail", "flaky": "fail", "left": "skipped"}
+    fake.outcomes = {
+        "release": [suite, {"ours": "fail", "theirs": "fail", "flaky": "pass"}],
+        "pristine": [{"ours": "pass", "theirs": "fail", "flaky": "pass"}],
+    }
+    built: list[str] = []
+    level = suites.Runner(layout, "release", ["--big-test"], lambda: built.append("pristine")).run("parts")
+    assert built == ["pristine"]
+    assert [tree for tree, _ in fake.calls] == ["release", "release", "pristine"]
+    assert fake.calls[0][1] == ("--big-test", "--suite=parts")
+    for _, options in fake.calls[1:]:
+        assert options == ("--big-test", "--repeat=3", "parts.ours", "parts.theirs", "parts.flaky")
+    assert level.counts() == "1 passed, 2 failed, 2 skipped"
+    assert "parts.ours, this build's: mysqltest: At line 7: ours broke" in level.failures
+    assert any(failure.startswith("parts.flaky, failed once") for failure in level.failures)
+    assert any(skip.test == "parts.theirs" and skip.reason == suites.THERE_TOO for skip in level.skips)
+
+    kept = json.loads((layout.build / "test/suites/release-parts.json").read_text(encoding="utf-8"))
+    assert kept["passed"] == 1 and kept["commit"] == "0123456789ab" and kept["problem"] == ""
+    assert kept["skipped"] == {"Test requires ...": 1}
+    assert {test: whose for test, (whose, _) in kept["failed"].items()} == {
+        "parts.ours": suites.OURS, "parts.theirs": suites.THERE_TOO, "parts.flaky": suites.ONCE,
+    }  # fmt: skip
+    found = suites.table(suites.kept(layout.build / "test/suites")).splitlines()
+    assert found[2].startswith("| parts | release | 0123456 | 1 | 3 | 1 | 1 (1: Test requires ...) | 0 min ")
+
+
+def test_nothing_is_built_for_a_suite_that_passes(layout: Layout, fake: Mtr) -> None:
+    fake.outcomes = {"debug": [{"fine": "pass"}]}
+    level = suites.Runner(layout, "debug", [], lambda: pytest.fail("built")).run("parts")
+    assert level.counts() == "1 passed, 0 failed, 0 skipped"
+
+
+def test_a_run_that_is_not_whole_is_a_failure(layout: Layout, fake: Mtr) -> None:
+    fake.outcomes, fake.problem = {"release": [{"fine": "pass"}]}, "it gave up"
+    level = suites.Runner(layout, "release", [], lambda: None).run("parts")
+    assert level.problem == "it gave up"
+    assert "parts, not whole" in suites.table(suites.kept(layout.build / "test/suites"))
+
+
+def test_our_own_tests_and_the_end_of_servers_are_not_run_there(layout: Layout, fake: Mtr, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mtr, "own_tests", lambda repo: ["parts.own"])
+    fake.outcomes = {"release": [{"own": "fail", "": "fail"}, {"own": "fail"}]}
+    level = suites.Runner(layout, "release", [], lambda: None).run("parts")
+    assert [tree for tree, _ in fake.calls] == ["release", "release"]
+    assert level.failed == 2 and all(suites.NOT_COMPARED in failure for failure in level.failures)
+
+
+def test_what_may_be_named(layout: Layout) -> None:
+    assert suites.chosen([]) == (list(suites.SUITES), [])
+    assert suites.chosen(["innodb", "--big-test"]) == (["innodb"], ["--big-test"])
+    with pytest.raises(RedstartError, match="is no suite"):
+        suites.chosen(["innodb.create_tablespace"])
+    (layout.source / "mysql-test").mkdir(parents=True)
+    with pytest.raises(RedstartError, match="no suite inodb"):
+        suites.run(layout, "release", ["inodb"], lambda: None)
+
+
+def test_reasons_without_what_differs_are_one() -> None:
+    assert suites.reason("Need '/a/b/c.so' to be built.") == suites.reason("Need  'd.so' to be built") == "Need ... to be built"
+    assert suites.reason("") == "no reason given"
+
+
+def test_the_longest_reasons_are_shown() -> None:
+    one = suites.Outcome("main", "release", "0123456789ab", 61, 1234, {"a": 1, "b": 9, "c | d": 3, "e": 1})
+    assert "| 1,234 | 0 | 0 | 14 (9: b; 3: c / d; 1: a; 1: 1 other reasons) | 1 min 01 s |" in suites.table([one])
+
+
+def test_kept_outcomes_stand_in_the_order_of_suites(tmp_path: Path) -> None:
+    for suite in ("zz", "main", "innodb"):
+        outcome = json.dumps({"suite": suite, "preset": "release", "commit": "0"})
+        (tmp_path / f"release-{suite}.json").write_text(outcome, encoding="utf-8")
+    assert [one.suite for one in suites.kept(tmp_path)] == ["innodb", "main", "zz"]
