@@ -379,12 +379,12 @@ def fileio_command(subjects: tuple[str, ...], seconds: float) -> Experiments:
 @main.command("oltp")
 @click.option("--rows", type=click.IntRange(100), default=oltp.Options.rows, show_default=True,
               help="Rows of each of the four tables.")  # fmt: skip
-@click.option("--threads", type=click.IntRange(1), default=oltp.Options.threads, show_default=True)
+@click.option("--threads", callback=_numbers, default=_listed(oltp.Options.threads), show_default=True)
 @click.option("--seconds", type=click.IntRange(1), default=oltp.Options.seconds, show_default=True)
 @click.option("--loads", callback=_split, default=_listed(oltp.Options.loads), show_default=True)
 @_measures
 def oltp_command(subjects: tuple[str, ...], **own: Any) -> Experiments:
-    """Throughput under sysbench: rows read and written, tables created and dropped."""
+    """Throughput under sysbench: rows read and written, orders taken, tables created and dropped."""
     check_names(subjects, OLTP_SUBJECTS)
     check_names(own["loads"], oltp.MODES, "load")
     return {"oltp": partial(oltp.run, options=oltp.Options(subjects=subjects, **own))}
