@@ -6,6 +6,7 @@ Free Software Foundation. It is distributed without any warranty. */
 
 /** @file include/srv0progress.h
 What start-up is doing, and how far it is: error log, status variables, systemd.
+Of a shutdown, what it waits for.
 
 srv/srv0progress.cc has the design; the variable is
 innodb_startup_progress_interval. */
@@ -20,11 +21,13 @@ innodb_startup_progress_interval. */
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "my_inttypes.h"
 
 #include "log0types.h"
+#include "srv0shutdown.h"
 #include "trx0types.h"
 #include "univ.i"
 
@@ -50,8 +53,8 @@ constexpr uint LOOK_SEC = 10;
 that makes progress. Volumes may stall for minutes. */
 constexpr uint GRACE_SEC = 300;
 
-/** What it is asked to wait when InnoDB is ready: the rest of the start does
-not report. */
+/** What it is asked to wait when InnoDB is ready, or has ended its threads: the
+rest of the start, or of the shutdown, does not report. */
 constexpr uint REST_SEC = 900;
 
 /** A phase that took less is not named in the last line. */
@@ -100,7 +103,12 @@ extern Status g_status;
 interval is 0. */
 void start();
 
-/** Ends the thread, if there is one. Can be called at any time. */
+/** InnoDB begins to shut down: a thread reports until stop(), unless the
+interval is 0. */
+void begin_shutdown();
+
+/** Ends the thread, if there is one. Can be called at any time. At the end of a
+shutdown the service manager is asked for time to free the memory. */
 void stop();
 
 /** Start-up ends when this object does. */
@@ -240,6 +248,53 @@ class Meter {
   std::deque<Sample> m_samples{Sample{}};
 };
 
+/** What a shutdown of InnoDB waits for, in this order. */
+enum class Wait : size_t {
+  /** Transactions that a recovery has found are rolled back, with
+  innodb_fast_shutdown=0. */
+  ROLLBACK,
+  /** Threads that use the data dictionary. */
+  THREADS,
+  /** Purge, with innodb_fast_shutdown=0. */
+  PURGE,
+  /** The server shuts down, and frees the tables that it has kept open. */
+  SERVER,
+  /** The other threads: the change buffer is merged, with
+  innodb_fast_shutdown=0; the list of the pages in the buffer pool is
+  written. */
+  OTHER_THREADS,
+  /** Modified pages are written, but with innodb_fast_shutdown=2. */
+  FLUSH,
+  /** Files are flushed and closed. */
+  FILES
+};
+
+/** Number of things that a shutdown waits for. */
+constexpr size_t N_WAITS = 7;
+
+/** What a shutdown waits for. */
+struct Left {
+  /** What it is. */
+  Wait wait{Wait::THREADS};
+  /** How much of it is left, if that is counted. */
+  std::optional<uint64_t> count;
+};
+
+/** @param[in]  shutdown_state  state of InnoDB
+@return what the shutdown waits for in it */
+[[nodiscard]] Wait wait_in(srv_shutdown_t shutdown_state);
+
+/** @param[in]  wait           what a shutdown waits for
+@param[in]      fast_shutdown  innodb_fast_shutdown, which leaves some of it out
+@return whether it is known how much of it is left */
+[[nodiscard]] bool is_counted(Wait wait, ulong fast_shutdown);
+
+/** @param[in]  activity  a number that grows as long as anything moves
+@param[in]      left      what the shutdown waits for
+@return a number that changes as long as the shutdown gets on: what it waits for
+counts more than all else, so that the parts do not make up for one another */
+[[nodiscard]] uint64_t shutdown_activity(uint64_t activity, const Left &left);
+
 /** Decides when the reporting thread looks, and what it does then. */
 class Watch {
  public:
@@ -302,6 +357,15 @@ class Watch {
 /** @param[in]  status  times
 @return line for the error log that says where the time went */
 [[nodiscard]] std::string end_line(const Status &status);
+
+/** @param[in]  left         what a shutdown waits for
+@param[in]  elapsed      since the shutdown began
+@param[in]  meter        of how much was done, in all
+@param[in]  stalled_sec  seconds since anything was done
+@return line for the error log */
+[[nodiscard]] std::string shutdown_line(const Left &left,
+                                        std::chrono::microseconds elapsed,
+                                        const Meter &meter, uint stalled_sec);
 
 /** @param[in]  text        what is done now, one line
 @param[in]      extend_sec  seconds to wait from now on; 0 = as configured

@@ -51,7 +51,7 @@ static MYSQL_SYSVAR_UINT(
       MYSQL_SYSVAR(recovery_undo_scan)
 
 /** Innodb_recovery_*, of this feature. */
-static SHOW_VAR recovery_off_path_status[] = {
+static SHOW_VAR off_path_status[] = {
     {"rollback_async_transactions",
      (char *)&recovery_rollback::g_status.transactions, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},

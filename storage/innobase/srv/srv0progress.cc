@@ -6,6 +6,7 @@ Free Software Foundation. It is distributed without any warranty. */
 
 /** @file srv/srv0progress.cc
 What start-up is doing, and how far it is: error log, status variables, systemd.
+Of a shutdown, what it waits for.
 
 The start is a row of phases, some of them within others: redo is applied when
 the scan has filled its memory, tablespaces are validated while the dictionary
@@ -27,6 +28,10 @@ when the start hangs, so that its time runs out.
 The lines are written with the level of "ready for connections", which
 log_error_verbosity does not hide. A phase, or a whole start, that took less
 than the interval is summed up with the level of a note.
+
+A shutdown has another thread, from when InnoDB is told of it until its threads
+end. What it waits for is known from the state in which InnoDB is, and how much
+of that is left; the rest is the same.
 
 Bytes read are those that the kernel has counted for the process: what came from
 the page cache is not in them.
@@ -64,11 +69,14 @@ the error log. */
 #include <unistd.h>
 #endif /* __linux__ */
 
+#include "sql/table_cache.h"
+
 #include "buf0buf.h"
 #include "fil0observe.h"
 #include "log0files_dict.h"
 #include "log0sys.h"
 #include "os0thread-create.h"
+#include "srv0shutdown.h"
 #include "srv0srv.h"
 #include "trx0purge.h"
 #include "trx0rseg.h"
@@ -108,6 +116,15 @@ constexpr std::array<Names, N_PHASES> NAMES{{{"map", ""},
                                              {"validation", "tablespaces"},
                                              {"rollback", "rows"}}};
 
+/** What a shutdown waits for, and what is counted of it; "" = nothing. */
+constexpr std::array<Names, N_WAITS> WAITS{{{"rollback", "rows"},
+                                            {"background threads", ""},
+                                            {"purge", "undo logs"},
+                                            {"server", "open tables"},
+                                            {"other threads", ""},
+                                            {"flush", "pages"},
+                                            {"files", ""}}};
+
 /** A phase as the reporting thread sees it. */
 struct Progress {
   /** Threads that are in it now. */
@@ -139,8 +156,16 @@ struct State {
   Clock::time_point begin;
   /** True until InnoDB is ready. */
   bool is_starting{false};
+  /** True once InnoDB has begun to shut down. */
+  bool is_stopping{false};
   /** True once a phase has begun for which there has to be a buffer pool. */
   bool has_pool{false};
+  /** When InnoDB began to shut down. */
+  Clock::time_point shutdown_begin;
+  /** What was left then. */
+  Left left_at_begin{};
+  /** Of shutdown_activity() then. */
+  uint64_t activity_at_begin{0};
   /** True if the thread has to end now. */
   bool must_stop{false};
   /** True if there is a thread, or there was and nobody has waited for it. */
@@ -402,6 +427,113 @@ void report() {
   }
 }
 
+/** @return what a shutdown waits for in a state of InnoDB, and what is left of
+it. Nothing that is read here is freed before the thread has ended. */
+Left left_now() {
+  const auto wait = wait_in(srv_shutdown_state.load());
+
+  if (!is_counted(wait, srv_fast_shutdown)) {
+    return {wait, std::nullopt};
+  }
+
+  switch (wait) {
+    case Wait::ROLLBACK: {
+      std::lock_guard<std::mutex> guard{state().mutex};
+      const auto sample =
+          with_done(Phase::ROLLBACK, sample_now(Phase::ROLLBACK));
+      return {wait, sample.total - std::min(sample.done, sample.total)};
+    }
+
+    case Wait::PURGE:
+      return {wait, trx_sys->rseg_history_len.load()};
+
+    case Wait::SERVER:
+      return {wait, table_cache_manager.cached_tables()};
+
+    case Wait::FLUSH: {
+      uint64_t n_pages = 0;
+
+      for (ulint i = 0; i < srv_buf_pool_instances; ++i) {
+        n_pages += UT_LIST_GET_LEN(buf_pool_from_array(i)->flush_list);
+      }
+      return {wait, n_pages};
+    }
+
+    case Wait::THREADS:
+    case Wait::OTHER_THREADS:
+    case Wait::FILES:
+      break;
+  }
+
+  return {wait, std::nullopt};
+}
+
+/** What the thread of a shutdown does. */
+void report_shutdown() {
+  auto &s = state();
+  std::unique_lock<std::mutex> lock{s.mutex};
+  const auto begin = s.shutdown_begin;
+  Left left = s.left_at_begin;
+  Watch watch{g_interval_sec, s.activity_at_begin};
+  auto wait_begin = begin;
+  auto total = left.count.value_or(0);
+  Meter meter;
+
+  while (!s.changed.wait_for(lock, seconds{watch.wait_sec()},
+                             [&] { return s.must_stop; })) {
+    lock.unlock();
+
+    const auto now = Clock::now();
+    const auto before = left.wait;
+
+    left = left_now();
+
+    if (left.wait != before) {
+      wait_begin = now;
+      total = 0;
+      meter = Meter{};
+    }
+
+    const auto count = left.count.value_or(0);
+    const auto action =
+        watch.look(shutdown_activity(activity(true), left), true, true);
+    std::string line;
+
+    total = std::max(total, count);
+
+    if (action.writes) {
+      meter.add({duration_cast<microseconds>(now - wait_begin), total - count,
+                 total, 0});
+      line = shutdown_line(left, duration_cast<microseconds>(now - begin),
+                           meter, action.stalled_sec);
+      Line(true, line);
+    }
+    notify(notification(line, action.extend_sec));
+
+    lock.lock();
+  }
+}
+
+/** Start a thread, unless the interval is 0. The mutex is held, and there is no
+thread.
+@param[in]  f  what it does */
+void launch(void (*f)()) {
+  auto &s = state();
+
+  if (g_interval_sec == 0) {
+    return;
+  }
+
+  try {
+    s.must_stop = false;
+    s.thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, f);
+    s.thread.start();
+    s.has_thread = true;
+  } catch (const std::system_error &) {
+    /* The start, or the shutdown, matters more than reports of it. */
+  }
+}
+
 /** @param[in]  phase  phase
 @param[in]  n  a number of what it counts
 @return the number, without the unit */
@@ -578,6 +710,76 @@ std::string end_line(const Status &status) {
   return line;
 }
 
+Wait wait_in(srv_shutdown_t shutdown_state) {
+  switch (shutdown_state) {
+    case SRV_SHUTDOWN_RECOVERY_ROLLBACK:
+      return Wait::ROLLBACK;
+    case SRV_SHUTDOWN_NONE:
+    case SRV_SHUTDOWN_PRE_DD_AND_SYSTEM_TRANSACTIONS:
+      return Wait::THREADS;
+    case SRV_SHUTDOWN_PURGE:
+      return Wait::PURGE;
+    case SRV_SHUTDOWN_DD:
+      return Wait::SERVER;
+    case SRV_SHUTDOWN_CLEANUP:
+    case SRV_SHUTDOWN_MASTER_STOP:
+      return Wait::OTHER_THREADS;
+    case SRV_SHUTDOWN_FLUSH_PHASE:
+      return Wait::FLUSH;
+    case SRV_SHUTDOWN_LAST_PHASE:
+    case SRV_SHUTDOWN_EXIT_THREADS:
+      break;
+  }
+
+  return Wait::FILES;
+}
+
+bool is_counted(Wait wait, ulong fast_shutdown) {
+  switch (wait) {
+    case Wait::ROLLBACK:
+    case Wait::PURGE:
+      return fast_shutdown == 0;
+    case Wait::FLUSH:
+      return fast_shutdown < 2;
+    case Wait::SERVER:
+      return true;
+    case Wait::THREADS:
+    case Wait::OTHER_THREADS:
+    case Wait::FILES:
+      break;
+  }
+
+  return false;
+}
+
+uint64_t shutdown_activity(uint64_t activity, const Left &left) {
+  return activity + (uint64_t{static_cast<size_t>(left.wait)} << 48) -
+         left.count.value_or(0);
+}
+
+std::string shutdown_line(const Left &left, microseconds elapsed,
+                          const Meter &meter, uint stalled_sec) {
+  const auto &names = WAITS[static_cast<size_t>(left.wait)];
+  auto line = print("Shutdown, %s: ", names.phase);
+
+  if (left.count) {
+    line += print("%" PRIu64 " %s left, ", *left.count, names.unit);
+  }
+  line += print("%.1f s since it began", to_sec(elapsed));
+
+  if (meter.rate() > 0) {
+    line += print(", %.0f %s/s", meter.rate(), names.unit);
+  }
+
+  if (stalled_sec > 0) {
+    line += print(", no progress for %u s", stalled_sec);
+  } else if (meter.seconds_left() >= 0) {
+    line += print(", about %.0f s left", meter.seconds_left());
+  }
+
+  return line;
+}
+
 std::string notification(const std::string &text, uint extend_sec) {
   std::string message;
 
@@ -599,17 +801,25 @@ void start() {
   s.begin = Clock::now();
   s.is_starting = true;
 
-  if (g_interval_sec == 0 || s.has_thread) {
-    return;
+  if (!s.has_thread) {
+    launch(report);
   }
+}
 
-  try {
-    s.thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, report);
-    s.thread.start();
-    s.has_thread = true;
-  } catch (const std::system_error &) {
-    /* The start matters more than reports of it. */
-  }
+void begin_shutdown() {
+  auto &s = state();
+
+  /* That of the start reports until the rollback in background has ended. */
+  stop();
+
+  const auto left = left_now();
+  std::lock_guard<std::mutex> guard{s.mutex};
+
+  s.is_stopping = true;
+  s.shutdown_begin = Clock::now();
+  s.left_at_begin = left;
+  s.activity_at_begin = shutdown_activity(activity(true), left);
+  launch(report_shutdown);
 }
 
 void stop() {
@@ -627,6 +837,10 @@ void stop() {
   }
 
   s.thread.join();
+
+  if (s.is_stopping) {
+    notify(notification("", REST_SEC));
+  }
 }
 
 End::~End() {

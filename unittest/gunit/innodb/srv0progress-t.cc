@@ -184,6 +184,60 @@ TEST(srv0progress, notification) {
   EXPECT_EQ("EXTEND_TIMEOUT_USEC=7200000000\n", notification("", 7200));
 }
 
+TEST(srv0progress, shutdown_line) {
+  Meter meter;
+
+  meter.add({seconds(10), 25000, 100000, 0});
+  EXPECT_EQ(
+      "Shutdown, flush: 75000 pages left, 12.5 s since it began, 2500 pages/s, "
+      "about 30 s left",
+      shutdown_line({Wait::FLUSH, 75000}, milliseconds(12500), meter, 0));
+  EXPECT_EQ(
+      "Shutdown, purge: 3 undo logs left, 1.0 s since it began, no progress "
+      "for 7 s",
+      shutdown_line({Wait::PURGE, 3}, seconds(1), Meter{}, 7));
+  EXPECT_EQ("Shutdown, flush: 1.0 s since it began",
+            shutdown_line({Wait::FLUSH, {}}, seconds(1), Meter{}, 0));
+}
+
+TEST(srv0progress, fast_shutdown_leaves_work_out) {
+  for (const auto wait : {Wait::ROLLBACK, Wait::PURGE}) {
+    EXPECT_TRUE(is_counted(wait, 0));
+    EXPECT_FALSE(is_counted(wait, 1));
+    EXPECT_FALSE(is_counted(wait, 2));
+  }
+  EXPECT_TRUE(is_counted(Wait::FLUSH, 0));
+  EXPECT_TRUE(is_counted(Wait::FLUSH, 1));
+  EXPECT_FALSE(is_counted(Wait::FLUSH, 2));
+  EXPECT_TRUE(is_counted(Wait::SERVER, 2));
+  EXPECT_FALSE(is_counted(Wait::OTHER_THREADS, 0));
+}
+
+TEST(srv0progress, each_state_of_a_shutdown_is_later) {
+  auto last = Wait::ROLLBACK;
+
+  for (int i = SRV_SHUTDOWN_RECOVERY_ROLLBACK; i <= SRV_SHUTDOWN_EXIT_THREADS;
+       ++i) {
+    const auto wait = wait_in(static_cast<srv_shutdown_t>(i));
+    EXPECT_LE(last, wait) << i;
+    last = wait;
+  }
+  EXPECT_EQ(Wait::FILES, last);
+  EXPECT_EQ(Wait::THREADS, wait_in(SRV_SHUTDOWN_NONE));
+}
+
+TEST(srv0progress, a_shutdown_moves) {
+  const auto before = shutdown_activity(100, {Wait::THREADS, {}});
+
+  /* What is left of the next is as much as it is later. */
+  EXPECT_NE(before, shutdown_activity(100, {Wait::PURGE, 1}));
+  EXPECT_NE(before, shutdown_activity(101, {Wait::PURGE, 2}));
+  EXPECT_EQ(before, shutdown_activity(100, {Wait::THREADS, {}}));
+  /* A page was written, and is not left any more. */
+  EXPECT_NE(shutdown_activity(100, {Wait::FLUSH, 7}),
+            shutdown_activity(101, {Wait::FLUSH, 6}));
+}
+
 TEST(srv0progress, watch_writes_each_interval) {
   for (const uint interval : {1U, 3U, 10U, 25U, 60U}) {
     Watch watch{interval, 0};
