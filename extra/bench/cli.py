@@ -18,7 +18,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from bench import latency, picture, report, results
+from bench import image, picture, report, results
 from bench.context import Context
 from bench.experiments import binlog, ddl, fileio, first_use, oltp, outage, pool, reads, redo, shutdown, startup, undo
 from bench.html import html
@@ -545,7 +545,7 @@ def clean_command() -> None:
 
 def clean(layout: Layout) -> None:
     """Unmounts and removes what the bench keeps in the layout's base directory, and nothing else there."""
-    latency.sweep(layout.volumes)
+    image.sweep(layout.volumes)
     for root in layout.roots.glob("*"):
         remove_root(root)
     for folder in layout.folders:

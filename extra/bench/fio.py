@@ -67,20 +67,28 @@ def random_read(
     path: Path, block_bytes: int, depth: int, seconds: float, procs: Sequence[Path] = ()
 ) -> FioResult:
     """Random O_DIRECT reads of a file for some seconds, in a cgroup if one is given."""
+    return _read(path, block_bytes, depth, seconds, procs, ["--rw=randread", "--norandommap", "--randrepeat=0"])
+
+
+def read_in_batches(path: Path, block_bytes: int, depth: int, seconds: float, procs: Sequence[Path] = ()) -> FioResult:
+    """The same of blocks side by side, `depth` of them handed to the kernel in one call."""
+    batch = [f"--iodepth_batch_submit={depth}", f"--iodepth_batch_complete_min={depth}", f"--iodepth_batch_complete_max={depth}"]
+    return _read(path, block_bytes, depth, seconds, procs, ["--rw=read", *batch])
+
+
+def _read(path: Path, block_bytes: int, depth: int, seconds: float, procs: Sequence[Path], how: Sequence[str]) -> FioResult:
     tools.need("fio")
     words = [
         "fio",
         "--name=read",
         f"--filename={path}",
-        "--rw=randread",
+        *how,
         "--direct=1",
         "--ioengine=libaio",
         f"--bs={block_bytes}",
         f"--iodepth={depth}",
         f"--runtime={seconds:g}s",
         "--time_based",
-        "--norandommap",
-        "--randrepeat=0",
         "--output-format=json",
     ]
     return parse(tools.run(words, procs=procs), block_bytes, depth)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import fio, latency
+from bench import fio, image
 from bench.diskstats import Device, device_of, disk_facts, mount_of
 from bench.layout import Layout
 from bench.throttle import Limited, Limits, limited
@@ -27,6 +27,9 @@ LATENCY_MOST = 2.0
 
 PARALLEL_LEAST = 4.0
 """and if 32 reads at a time give at least this many times the reads of one at a time."""
+
+MERGED_LEAST = 3.0
+"""A volume counts merged requests if it gives at least this many times its limit of blocks that lie side by side."""
 
 FIO_FILE = "fio.data"
 CHECK_SEC = 3.0
@@ -44,6 +47,8 @@ class Profile:
     what: str
     limits: Limits | None = None
     read_delay_usec: int = 0
+    # The limits count what the kernel has merged, on a file system in an image.
+    merged: bool = False
 
 
 PROFILES = {
@@ -51,6 +56,7 @@ PROFILES = {
     for profile in (
         Profile("local", "the disk as it is"),
         Profile("gp3", "EBS gp3 as it comes: 3,000 IOPS, 125 MiB/s", Limits(3000, 125 * MIB)),
+        Profile("gp3-merged", "gp3, requests counted as the kernel has merged them", Limits(3000, 125 * MIB), merged=True),
         Profile("gp3-writes", "gp3, and as much for writes", Limits(3000, 125 * MIB, 3000, 125 * MIB)),
         Profile("gp3-lean", "gp3 with 16,000 IOPS and 256 MiB/s", Limits(16000, 256 * MIB)),
         Profile("gp3-4x", "gp3 with 12,000 IOPS and 500 MiB/s", Limits(12000, 500 * MIB)),
@@ -96,6 +102,13 @@ def limit_error(limits: Limits, small: fio.FioResult, large: fio.FioResult) -> s
     return None
 
 
+def merge_error(limits: Limits, batches: fio.FioResult) -> str | None:
+    """What is wrong with a volume that should count merged requests, given blocks side by side; None if nothing."""
+    if batches.iops < limits.read_iops * MERGED_LEAST:
+        return f"{batches.iops:,.0f} blocks/s side by side: requests count before they are merged"
+    return None
+
+
 def delay_error(delay_usec: int, one: fio.FioResult, many: fio.FioResult) -> str | None:
     """What is wrong with a delayed volume, given reads at depth 1 and 32; None if it holds."""
     if not delay_usec <= one.latency_mean_usec <= delay_usec * LATENCY_MOST:
@@ -117,7 +130,7 @@ def open_volume(
     """
     with contextlib.ExitStack() as stack:
         if profile.read_delay_usec:
-            point = stack.enter_context(latency.mounted(layout.volumes, profile.read_delay_usec))
+            point = stack.enter_context(image.mounted(layout.volumes, profile.read_delay_usec))
             held = stack.enter_context(limited("", None, memory_bytes))
             yield _delayed(profile, point, held)
             return
@@ -127,12 +140,13 @@ def open_volume(
             if profile.limits is not None:
                 raise
             device = None
+        directory = stack.enter_context(image.mounted(layout.volumes)) if profile.merged else layout.base
         numbers = device.numbers if device is not None else ""
         held = stack.enter_context(limited(numbers, profile.limits, memory_bytes))
         if profile.limits is not None and device is not None:
-            yield _throttled(layout, profile, profile.limits, device, held)
+            yield _throttled(directory, profile, profile.limits, device, held)
         else:
-            yield Volume(profile, layout.base, device, held.procs, {}, held.memory_bytes)
+            yield Volume(profile, directory, device, held.procs, {}, held.memory_bytes)
 
 
 def _delayed(profile: Profile, point: Path, held: Limited) -> Volume:
@@ -151,14 +165,19 @@ def _delayed(profile: Profile, point: Path, held: Limited) -> Volume:
 
 
 def _throttled(
-    layout: Layout, profile: Profile, limits: Limits, device: Device, held: Limited
+    directory: Path, profile: Profile, limits: Limits, device: Device, held: Limited
 ) -> Volume:
-    file = layout.base / FIO_FILE
+    """`device` is the disk that is limited, below the image if there is one, and I/O is counted there."""
+    file = directory / FIO_FILE
     fio.make_file(file)
     for _ in range(CHECKS_MOST):
         small = fio.random_read(file, 16384, 32, CHECK_SEC, held.procs)
         large = fio.random_read(file, MIB, 8, CHECK_SEC, held.procs)
+        checks = [small, large]
         problem = limit_error(limits, small, large)
+        if problem is None and profile.merged:
+            checks.append(fio.read_in_batches(file, 4096, 32, CHECK_SEC, held.procs))
+            problem = merge_error(limits, checks[-1])
         if problem is None:
             break
     if problem is not None:
@@ -167,9 +186,9 @@ def _throttled(
         "cgroup_version": held.versions["io"],
         "read_iops_limit": limits.read_iops,
         "read_bytes_per_sec_limit": limits.read_bytes_per_sec,
-        "fio": [small.as_dict(), large.as_dict()],
+        "fio": [check.as_dict() for check in checks],
     }
-    return Volume(profile, layout.base, device, held.procs, verified, held.memory_bytes)
+    return Volume(profile, directory, device, held.procs, verified, held.memory_bytes)
 
 
 def profile_facts(volume: Volume) -> dict[str, Any]:

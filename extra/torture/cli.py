@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from bench import latency
+from bench import image
 from bench.layout import default_layout
 from redstart_cli import build as builds
 from redstart_cli import keyring
@@ -203,7 +203,7 @@ def _make_rig(mysqld: Path | None, subject: str, work: Path, wants_older: bool =
                 raise RedstartError(f"no {name} server: {reason}") from reason
             lacks.append(f"the {name} server takes no turns: {reason}")
     work.mkdir(parents=True, exist_ok=True)
-    latency.sweep(work)
+    image.sweep(work)
     for path in work.iterdir():
         if path.name == "found":
             continue

@@ -123,6 +123,8 @@ def run(context: Context, options: Options) -> None:
     kind = mount_of(context.volume.directory)[1]
     if device is None or kind not in FILE_SYSTEMS:
         raise Unavailable(f"files on {kind} cannot be found by sector; this needs one of {', '.join(FILE_SYSTEMS)}")
+    if context.volume.profile.merged:
+        raise Unavailable("what is read is not found below an image; this needs a profile on the disk itself")
     names = options.subjects or READS_SUBJECTS
     prepared = startup.prepare(context, startup.Options(options.tables, crash=False, ddl=False, warm=False, subjects=names))
     with _read_ahead(device, options.read_ahead_kib) as kib:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from bench import fio, latency, profiles, sysbench, throttle
+from bench import fio, image, profiles, sysbench, throttle
 from bench.diskstats import (
     Counters,
     Sampler,
@@ -239,13 +239,20 @@ def test_whether_limits_hold() -> None:
     assert profiles.limit_error(narrow, _fio(16384, 6400), _fio(1 << 20, 100)) is None
 
 
+def test_whether_merged_requests_are_counted() -> None:
+    limits = throttle.Limits(3000, 125 << 20)
+    assert profiles.merge_error(limits, _fio(4096, 30000)) is None
+    assert "before they are merged" in (profiles.merge_error(limits, _fio(4096, 3000)) or "")
+    assert [name for name, profile in profiles.PROFILES.items() if profile.merged] == ["gp3-merged"]
+
+
 def test_whether_a_delay_holds() -> None:
     one, many = _fio(16384, 714, 1383), _fio(16384, 5053)
     assert profiles.delay_error(1000, one, many) is None
     assert profiles.delay_error(1000, _fio(16384, 7589, 93), many) is not None
     assert profiles.delay_error(1000, one, _fio(16384, 800)) is not None
-    assert latency.delay_text(1000) == "1ms"
-    assert latency.delay_text(500) == "500us"
+    assert image.delay_text(1000) == "1ms"
+    assert image.delay_text(500) == "500us"
 
 
 def test_sysbench_output() -> None:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""A volume on which each read takes a given time, and many reads can be under way at once.
+"""Volumes in an image file, under a loop device with direct I/O: the image gets what the kernel has made of the requests.
 
-This is how network volumes behave, and what a throttle cannot show: one read at a time is slow,
-thirty-two at a time are not. An image file is served by nbdkit with its delay filter, made a
-file again by nbdfuse over several connections, put under a loop device with direct I/O, and
-mounted. Writes are not delayed.
+A throttle of the disk counts each block of a request before the kernel merges them; below a loop device it counts what comes
+out of the merge, as a cloud's volume does. With a delay the image is served by nbdkit with its delay filter and made a file
+again by nbdfuse over several connections, so that each read takes a given time and many reads can be under way at once: one
+read at a time is slow, thirty-two at a time are not. Writes are not delayed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def make_image(path: Path) -> None:
     """
     if path.exists():
         return
-    tools.need_space(path.parent, IMAGE_LEAST_BYTES + SPARE_BYTES, "the image of the latency profile")
+    tools.need_space(path.parent, IMAGE_LEAST_BYTES + SPARE_BYTES, "the image of the profile")
     size = min(IMAGE_MOST_BYTES, free_bytes(path.parent) - SPARE_BYTES)
     making = path.with_suffix(".making")
     with open(making, "wb") as file:
@@ -84,25 +84,48 @@ def sweep(directory: Path) -> None:
             tools.run(["umount", "--lazy", point])
 
 
-@contextlib.contextmanager
-def mounted(directory: Path, delay_usec: int) -> Iterator[Path]:
-    """Mounts the image of a directory with a delay on reads; yields the mount point.
+def _need_loop_devices() -> None:
+    tools.need_root("a profile on an image (loop devices and mounts)")
+    tools.need("losetup", "mkfs.ext4", "setpriv")
+    _need_path("/dev/loop-control")
 
-    Everything is taken down at the end, in the opposite order. Raises Unavailable where a tool,
-    root, FUSE or loop devices are missing.
+
+def _need_path(path: str) -> None:
+    if not Path(path).exists():
+        raise Unavailable(f"a profile on an image needs {path}")
+
+
+@contextlib.contextmanager
+def mounted(directory: Path, delay_usec: int = 0) -> Iterator[Path]:
+    """Mounts the image of a directory, with a delay on reads if that is not 0; yields the mount point.
+
+    Everything is taken down at the end, in the opposite order. Raises Unavailable where a tool, root, FUSE (for a delay) or
+    loop devices are missing.
     """
-    tools.need_root("the latency profile (loop devices and mounts)")
-    tools.need("nbdkit", "nbdfuse", "losetup", "mkfs.ext4", "setpriv")
-    for path in (Path("/dev/fuse"), Path("/dev/loop-control")):
-        if not path.exists():
-            raise Unavailable(f"the latency profile needs {path}")
-    need_delay(delay_usec)
+    _need_loop_devices()
+    if delay_usec:
+        tools.need("nbdkit", "nbdfuse")
+        _need_path("/dev/fuse")
+        need_delay(delay_usec)
     sweep(directory)
     image = directory / "volume.img"
     make_image(image)
-    fuse, point = directory / "fuse", directory / "fs"
-    fuse.mkdir(exist_ok=True)
+    point = directory / "fs"
     point.mkdir(exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(_delayed(image, directory / "fuse", delay_usec)) if delay_usec else image
+        loop = tools.run(["losetup", "--find", "--show", "--direct-io=on", file]).strip()
+        stack.callback(nbd.detach, "losetup", "--detach", loop)
+        tools.run(["mount", "-o", "noinit_itable", loop, point])
+        stack.callback(nbd.detach, "umount", point)
+        yield point
+        os.sync()
+
+
+@contextlib.contextmanager
+def _delayed(image: Path, fuse: Path, delay_usec: int) -> Iterator[Path]:
+    """The image as a file below `fuse` whose reads are delayed."""
+    fuse.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="redstart-nbd-")))
         socket = sockets / "s"
@@ -118,9 +141,4 @@ def mounted(directory: Path, delay_usec: int) -> Iterator[Path]:
         stack.callback(client.wait)
         stack.callback(nbd.detach, "umount", fuse)
         nbd.wait_for(file, client, "nbdfuse")
-        loop = tools.run(["losetup", "--find", "--show", "--direct-io=on", file]).strip()
-        stack.callback(nbd.detach, "losetup", "--detach", loop)
-        tools.run(["mount", "-o", "noinit_itable", loop, point])
-        stack.callback(nbd.detach, "umount", point)
-        yield point
-        os.sync()
+        yield file
