@@ -13,6 +13,7 @@ from torture import preload, redo, stack
 from torture.life import Rig, left_by_last_kill
 from torture.oracle import Verdict, read_journal
 from torture.power import check_place
+from torture.release import Releases
 from torture.replica import REPLICA
 from torture.server import Place
 
@@ -38,12 +39,15 @@ def show_again(rig: Rig, folder: Path) -> bool:
     place = Place(home / "data", home / "error.log", options, environment)
     if case["kind"] == "power":
         own_namespace()
+        releases = Releases(frozenset((begun, done) for begun, done in case.get("releases", [])))
         image, point = home / "image", home / "fs"
         point.mkdir()
         stack.copy_image(folder / "image", image)
         place.data = point / "data"
         with stack.mounted(image, point, case["file_system"]):
-            verdict = check_place(rig, place, case["subject"], histories, case["limit"], wants_pages=True)
+            verdict = check_place(
+                rig, place, case["subject"], histories, case["limit"], wants_pages=True, releases=releases
+            )  # fmt: skip
     else:
         shutil.copytree(left_by_last_kill(folder), place.data)
         verdict = check_place(rig, place, case["subject"], histories, case["limit"], wants_pages=True)

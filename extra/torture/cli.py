@@ -26,11 +26,11 @@ from redstart_cli.locks import exclusive
 from redstart_cli.mounts import own_namespace
 from redstart_cli.roots import older_root, stock_root
 from redstart_cli.tools import ToolError
-from torture import canaries, fulltext, recovered, redo, stack, subjects, tamper
+from torture import canaries, fulltext, recovered, redo, release, stack, subjects, tamper
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
-from torture.life import OTHER_PAGES_KIB, Counts, Rig, use_map, use_rollback, use_scan, use_undo_scan
+from torture.life import OTHER_PAGES_KIB, Counts, Crash, Rig, use_map, use_releases, use_rollback, use_scan, use_undo_scan
 from torture.power import PowerLife
 from torture.redo import RedoLife
 from torture.settings import ALL_ON, SETTINGS
@@ -221,7 +221,9 @@ def _make_rig(mysqld: Path | None, subject: str, work: Path, wants_older: bool =
     for lack in lacks:
         warn(lack)
     servers = {name: keyed[name] or binary for name, binary in binaries.items()} if not without else binaries
-    return Rig(servers, subject, work, innochecksum, not without), lacks
+    # Without the older one all are of one release.
+    releases = release.releases_of(servers) if "older" in servers else {}
+    return Rig(servers, subject, work, innochecksum, not without, releases=releases), lacks
 
 
 def _able(kinds: tuple[str, ...]) -> list[str]:
@@ -282,7 +284,20 @@ def _run(rig: Rig, seed: int, kinds: list[str], minutes: float, wants_canaries: 
         use_rollback(rig)
     if _crashes(rig.counts.starts_with("undo_scan")) and not _crashes(rig.counts.kills_in_undo_scan):
         use_undo_scan(rig)
+    if _changes_release(rig, kinds) and not _crashes_of(rig.counts.pending):
+        use_releases(rig)
     return found
+
+
+def _changes_release(rig: Rig, kinds: list[str]) -> bool:
+    """Whether servers of several releases take turns on data directories."""
+    names, _ = subjects.turns(rig.subject, rig.binaries)
+    return bool({"kill", "power"} & set(kinds)) and len({rig.release(rig.binaries[name]) for name in names}) > 1
+
+
+def _crashes_of(numbers: Counter[Crash]) -> int:
+    """The sum over the kinds of crash, without what was arranged."""
+    return sum(number for crash, number in numbers.items() if crash.kind in KINDS)
 
 
 def _crashes(numbers: Counter[str]) -> int:
@@ -333,7 +348,11 @@ def _recovered(counts: Counts) -> str:
         f"{setting.name} {counts.used_after[setting.name, 'older']} of {starts}"
         for setting in SETTINGS if (starts := counts.starts_after[setting.name, "older"])
     )  # fmt: skip
-    return f"crashed > recovered: {said or 'none'}" + (f"; used after older: {after}" if after else "")
+    pending = ", ".join(f"{crash.server} {number} ({crash.kind})" for crash, number in sorted(counts.pending.items()))
+    return (
+        f"crashed > recovered: {said or 'none'}" + (f"; used after older: {after}" if after else "")
+        + (f"; refused after an interrupted change of release: {pending}" if pending else "")
+    )
 
 
 def _settings(counts: Counts) -> str:
@@ -417,6 +436,9 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "recovered": [
             {"kind": crash.kind, "crashed": crash.server, "recovered": name, "times": number}
             for (crash, name), number in sorted(counts.recovered.items())
+        ],
+        "pending": [
+            {"kind": crash.kind, "refused": crash.server, "times": number} for crash, number in sorted(counts.pending.items())
         ],
         "after": {
             server: {
@@ -571,4 +593,6 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     met = {crash.server for crash, name in taken if name == "ours"}
     if "ours" in names and taken.total() >= MANY_TURNS and (unmet := set(names) & set(subjects.FOREIGN) - met):
         problems.append(f"this build has recovered no crash of {', '.join(sorted(unmet))} in {taken.total()} recoveries")
+    if _changes_release(rig, kinds) and not counts.pending:
+        problems.append("no server was refused after an interrupted change of release, nor was that arranged")
     return problems

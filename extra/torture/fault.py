@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import shutil
 import time
 from dataclasses import dataclass
 
+from redstart_cli.mysqld import Binary
 from torture import preload
-from torture.life import Clients, Rig, ask, case_of, check_pages, go_on, opening
+from torture.life import Clients, Rig, after_kill, ask, case_of, check_pages, go_on, opening, start
 from torture.oracle import NEVER, Verdict
 from torture.server import Place, Server, random_options
 from torture.settings import MAP_ON, SCAN_ON
@@ -69,6 +71,7 @@ class FaultLife:
         self._verdict = Verdict()
         self._trace: list[str] = []
         self._histories, self._numbers = opening()
+        self._releases = rig.made()
         self._crashed = self._histories
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
@@ -106,6 +109,7 @@ class FaultLife:
         place = self._place(preload.failing(self._rig.work, fault, self._fired))
         with Server(binary, place) as server:
             problem = server.wait_ready(START_SEC)
+            self._releases = after_kill(self._rig, server, self._releases)
             if not problem:
                 journal = self._home / "journal"
                 clients = Clients(
@@ -127,10 +131,16 @@ class FaultLife:
             self._ask()
 
     def _ask(self) -> None:
-        with Server(self._rig.binary(self._r), self._place({})) as server:
-            problem = server.wait_ready()
-            if problem:
-                self._verdict.wrong.append(problem)
+        place = self._place({})
+        with contextlib.ExitStack() as servers:
+
+            def begin(binary: Binary) -> Server:
+                return servers.enter_context(Server(binary, place))
+
+            started = start(self._rig, begin, self._rig.binary(self._r), self._releases, "fault")
+            self._releases, server = started.left(self._rig), started.server
+            if started.problem:
+                self._verdict.wrong.append(started.problem)
                 return
             self._crashed = self._histories
             verdict, states = ask(self._rig, server, self._histories, NEVER)

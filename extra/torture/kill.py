@@ -18,6 +18,8 @@ from torture.life import (
     Clients,
     Crash,
     Rig,
+    after_kill,
+    after_refusal,
     ask,
     case_of,
     check_pages,
@@ -25,6 +27,7 @@ from torture.life import (
     left_by_last_kill,
     must_start_anew,
     opening,
+    start,
 )
 from torture.oracle import NEVER, Verdict
 from torture.replica import Replica, free_port, source_options
@@ -86,6 +89,7 @@ class KillLife:
             environment = preload.slow_undo(rig.work, self._r.choice(SLOW_MSEC))
         self._later = LATER if UNDO_SCAN_ON in options else 1
         self._server: Server | None = None  # the last one
+        self._releases = rig.made()
         self._replica: Replica | None = None
         if (rig.counts.kill_lives - rig.first_replica) % REPLICA_EACH == 0 and not rig.is_canary:
             port = free_port(self._r)
@@ -174,10 +178,13 @@ class KillLife:
     def _start(self, binary: Binary) -> Server:
         """A server that answers; if it does not, that is a failure."""
         self._trace.append(f"start {binary.name}")
-        server = self._begin(binary)
-        self._wrong(server.wait_ready())
-        self._start_sec = time.monotonic() - server.begin
-        return server
+        started = start(self._rig, self._begin, binary, self._releases, "kill")
+        if started.server.binary is not binary:
+            self._trace.append(f"{binary.name} is refused, start {started.server.binary.name}")
+        self._releases = started.left(self._rig)
+        self._wrong(started.problem)
+        self._start_sec = time.monotonic() - started.server.begin
+        return started.server
 
     def _compare(self, replica: Replica, server: Server) -> None:
         """Whether the replica holds what the server holds; it ends then."""
@@ -222,19 +229,28 @@ class KillLife:
             self._verdict.wrong += clients.stop()
         shutil.rmtree(self._home / KILLED, ignore_errors=True)
         self._keep(CRASHED)
+        crash = Crash("kill", server.binary.name)
+        required: Binary | None = None
         for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
-            binary = self._rig.binary(r)
+            drawn = self._rig.binary(r)
+            binary, required = required or drawn, None
             server = self._begin(binary)
             self._wait_in_recovery(server)
             self._trace.append(f"kill recovery of {binary.name}")
             if server.has_died:
+                if left := after_refusal(self._rig, server, self._releases, "kill"):
+                    self._trace[-1] = f"{binary.name} is refused"
+                    self._releases, required = left, self._rig.successor(left)
+                    continue
                 self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")
                 # It is the one that is asked why: _is_without_key().
                 return server
             self._kill(server)
             self._keep(KILLED)
-        crash = Crash("kill", server.binary.name)
-        server = self._start(self._rig.binary(r))
+            crash = Crash("kill", binary.name)
+            self._releases = after_kill(self._rig, server, self._releases)
+        drawn = self._rig.binary(r)
+        server = self._start(required or drawn)
         if self._verdict.is_clean:
             self._crashed = self._histories
             made = load.undo_made(self._crashed[load.BUILDER])
@@ -242,9 +258,9 @@ class KillLife:
             self._verdict.add(verdict)
             self._histories = go_on(states)
             if states:
-                left = load.stray_undo(self.place.data, states[load.BUILDER].undo) & made
-                self._rig.counts.undo_left += len(left)
-                self._trace += [f"{name}.ibu is left of an undo tablespace that was there" for name in sorted(left)]
+                stray = load.stray_undo(self.place.data, states[load.BUILDER].undo) & made
+                self._rig.counts.undo_left += len(stray)
+                self._trace += [f"{name}.ibu is left of an undo tablespace that was there" for name in sorted(stray)]
             if self._verdict.is_clean and must_start_anew(self._crashed, states, NEVER):
                 self._rig.counts.anew += 1
                 self._wrong(server.stop_flushed())

@@ -26,7 +26,17 @@ from redstart_cli.tools import ToolError
 from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
-from torture.server import UNDO_BY_PAGE, Place, Server, ask_oracle, check_binlog, initialise, page_option
+from torture.release import Releases
+from torture.server import (
+    CHANGE_TIMEOUT_SEC,
+    UNDO_BY_PAGE,
+    Place,
+    Server,
+    ask_oracle,
+    check_binlog,
+    initialise,
+    page_option,
+)  # fmt: skip
 from torture.settings import FLUSH_OFF, MAP_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
 
 JOIN_TIMEOUT_SEC = 90
@@ -166,6 +176,9 @@ class Counts:
     turns: Counter[str] = field(default_factory=Counter)
     # Servers that were asked after a crash of another or of the same one, or whose recovery was compared.
     recovered: Counter[tuple[Crash, str]] = field(default_factory=Counter)
+    # Servers that did not start because one of another release was interrupted while it changed the release, which MySQL
+    # forbids, and after each of which one of that release had to: see release.py.
+    pending: Counter[Crash] = field(default_factory=Counter)
     # `starts` and `used` by the setting's name and the server that the crash has ended.
     starts_after: Counter[tuple[str, str]] = field(default_factory=Counter)
     used_after: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -253,11 +266,26 @@ class Rig:
     other_page_kib: int = 8
     # Power cuts that leave half of a page whose copy is not flushed, too: see writelog.py.
     all_cuts: bool = False
+    # That of each server, as dictionaries have it; none if nobody has asked.
+    releases: dict[str, int] = field(default_factory=dict)
 
     def binary(self, r: random.Random) -> Binary:
         """Who recovers this time."""
         names, weights = subjects.turns(self.subject, self.binaries)
         return self.binaries[r.choices(names, weights)[0]]
+
+    def release(self, binary: Binary) -> int:
+        """That of a server; servers whose release is not known are of one."""
+        return self.releases.get(binary.name, 0)
+
+    def made(self) -> Releases:
+        """The release of a new data directory."""
+        return Releases.settled(self.releases.get(self.subject, 0))
+
+    def successor(self, releases: Releases) -> Binary:
+        """Who has to start after a refusal: the first that takes turns and may; this build, if it is of that release."""
+        names, _ = subjects.turns(self.subject, self.binaries)
+        return next(self.binaries[name] for name in names if self.release(self.binaries[name]) in releases.may_start())
 
     def base(self, page_kib: int = pages.PAGE_KIB) -> Path:
         """A data directory with what the load expects, made once for each size of pages."""
@@ -318,7 +346,54 @@ class Rig:
         say(f"FOUND {name}: {len(verdict.lost)} lost, {len(verdict.wrong)} wrong")
         for text in [*verdict.lost, *verdict.wrong][:8]:
             say(f"  {text[:1500]}")
-        say(f"  shown again by: ./redstart torture --again {folder}")
+        older = "--older " if self.subject == "ours" and "older" in self.binaries else ""
+        say(f"  shown again by: ./redstart torture {older}--again {folder}")
+
+
+def after_refusal(rig: Rig, server: Server, releases: Releases, kind: str) -> Releases | None:
+    """What a data directory is known to be when MySQL's rule explains why a server has ended at its start; counted.
+
+    None if the rule does not, as no start was interrupted that could have changed the release of `releases`.
+    """
+    if not server.has_died:
+        return None
+    left = releases.refused(rig.release(server.binary), server.process.returncode, server.said())
+    if left is not None:
+        rig.counts.pending[Crash(kind, server.binary.name)] += 1
+        say(f"  {server.binary.name} is refused after an interrupted change of release; {rig.successor(left).name} must start")
+    return left
+
+
+def after_kill(rig: Rig, server: Server, releases: Releases) -> Releases:
+    """What a data directory may be after a server was killed on what `releases` says."""
+    if server.is_open():
+        return Releases.settled(rig.release(server.binary))
+    return releases.interrupted(rig.release(server.binary)) if server.has_opened_innodb() else releases
+
+
+class Started(NamedTuple):
+    """A start, and that of another server instead if MySQL forbids the first."""
+
+    server: Server
+    # Why none answers; empty if it does.
+    problem: str
+    # Before the last start.
+    found: Releases
+
+    def left(self, rig: Rig) -> Releases:
+        """Once it answers."""
+        return self.found if self.problem else Releases.settled(rig.release(self.server.binary))
+
+
+def start(rig: Rig, begin: Callable[[Binary], Server], binary: Binary, releases: Releases, kind: str) -> Started:
+    """Start a server, and if it is refused by MySQL's rule on releases, one that must not be."""
+    server = begin(binary)
+    problem = server.wait_ready()
+    if problem and (left := after_refusal(rig, server, releases, kind)):
+        releases = left
+        server = begin(rig.successor(left))
+        problem = server.wait_ready()
+    return Started(server, problem, releases)
 
 
 def left_by_last_kill(folder: Path) -> Path:
@@ -645,6 +720,39 @@ def use_map(rig: Rig) -> None:
         return Verdict()
 
     _use(rig, "map", [MAP_ON], work)
+
+
+def use_releases(rig: Rig) -> None:
+    """Starts that change the release, to an older one and back, and are killed meanwhile: the other server must be refused
+    then, and the one that was killed must start."""
+
+    def work(place: Place) -> Verdict:
+        verdict = Verdict()
+        releases, histories = rig.made(), opening()[0]
+
+        def begin(binary: Binary) -> Server:
+            return servers.enter_context(Server(binary, place))
+
+        for changing, other in (("older", "ours"), ("ours", "older")):
+            with contextlib.ExitStack() as servers:
+                server = begin(rig.binaries[changing])
+                end = time.monotonic() + CHANGE_TIMEOUT_SEC
+                while not server.changes_release() and not server.has_died and time.monotonic() < end:
+                    time.sleep(server.poll_sec)
+                if not server.changes_release():
+                    raise ToolError(f"{changing} has not begun to change the release: {server.errors()}")
+                server.kill()
+                started = start(rig, begin, rig.binaries[other], releases.interrupted(rig.release(server.binary)), place.crash)
+                if started.problem:
+                    return Verdict(wrong=[started.problem])
+                if started.server.binary.name != changing:
+                    return Verdict(wrong=[f"{other} has started, although {changing} was killed while it changed the release"])
+                answer, _ = ask(rig, started.server, histories, NEVER, is_turn=False)
+                verdict.add(answer)
+                releases = started.left(rig)
+        return verdict
+
+    _use(rig, "releases", [], work)
 
 
 def case_of(place: Place, binary: Binary, limit: float, **more: object) -> dict[str, Any]:

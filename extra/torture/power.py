@@ -17,10 +17,24 @@ from typing import Any
 import pymysql
 
 from redstart_cli.console import warn
+from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
 from torture import load, pages, preload, stack, writelog
-from torture.life import Clients, Crash, Rig, ask, case_of, check_pages, go_on, must_start_anew, opening, write_large
+from torture.life import (
+    Clients,
+    Crash,
+    Rig,
+    ask,
+    case_of,
+    check_pages,
+    go_on,
+    must_start_anew,
+    opening,
+    start,
+    write_large,
+)  # fmt: skip
 from torture.oracle import NEVER, History, Verdict
+from torture.release import Releases
 from torture.server import Place, Server, page_option, random_options
 from torture.settings import MAP_ON, SCAN_ON
 from torture.writeback import Writeback
@@ -63,6 +77,8 @@ class Source:
     image: Path
     histories: list[History]
     limit: float
+    # What its data directory may be of.
+    releases: Releases
     # Whether the power cut that made it has torn a write.
     is_torn: bool = False
     # That power cut; None if there was none.
@@ -84,8 +100,9 @@ class Recording:
     checked: int
     loaded: int
     end: int
-    # The server's name.
+    # The server's name, and its release.
     server: str
+    release: int = 0
 
 
 class PowerLife:
@@ -119,7 +136,7 @@ class PowerLife:
         """Record and cut until a failure or until `end`; True if nothing was found."""
         image = self._home / "source.img"
         stack.copy_image(self._new_disk(), image)
-        source = Source(image, self._histories, NEVER)
+        source = Source(image, self._histories, NEVER, self._rig.made())
         for level in range(depth or self._r.randrange(1, MAX_DEPTH + 1)):
             recording = self._record(source, level)
             if recording is None:
@@ -172,7 +189,6 @@ class PowerLife:
         disk = self._home / "disk.img"
         stack.copy_image(source.image, disk)
         place = self._place("recorded.log")
-        binary = self._rig.binary(self._r)
         verdict = Verdict()
 
         def position() -> int:
@@ -186,9 +202,14 @@ class PowerLife:
                     raise
                 self._unmountable(problem)
                 return None
-            server = Server(binary, place)
-            mounts.callback(server.kill)
-            failure = server.wait_ready()
+
+            def begin(binary: Binary) -> Server:
+                server = Server(binary, place)
+                mounts.callback(server.kill)
+                return server
+
+            server, failure, found = start(self._rig, begin, self._rig.binary(self._r), source.releases, "power")
+            binary, source = server.binary, replace(source, releases=found)
             checked = position()
             if failure:
                 verdict.wrong.append(failure)
@@ -198,8 +219,7 @@ class PowerLife:
             if verdict.is_clean and must_start_anew(source.histories, states, source.limit):
                 self._rig.counts.anew += 1
                 failure = server.stop_flushed()
-                server = Server(binary, place)
-                mounts.callback(server.kill)
+                server = begin(binary)
                 failure = failure or server.wait_ready()
                 if failure:
                     verdict.wrong.append(failure)
@@ -231,7 +251,7 @@ class PowerLife:
             self._keep(f"power-{self._seed}-start{level}", verdict, source, binary.name, {"image": source.image})
             return None
         entries = writelog.read_entries(log, end)
-        return Recording(log, entries, source, after, checked, loaded, end, binary.name)
+        return Recording(log, entries, source, after, checked, loaded, end, binary.name, self._rig.release(binary))
 
     def _writeback(self, data: Path) -> contextlib.AbstractContextManager[Writeback | None]:
         if not self._writes_note:
@@ -251,8 +271,11 @@ class PowerLife:
         cut = choose(recording.entries, flush, recording.end, r, atoms)
         before, is_torn, crash = recording.before, cut.is_torn(recording.entries), Crash("power", recording.server)
         if in_recovery:
-            return cut, replace(before, is_torn=is_torn or before.is_torn, crash=crash)
-        return cut, Source(before.image, recording.after, cut.limit, is_torn, crash)
+            # A cut in a start that changes the release may come between the two commits of release.py, each of which is flushed.
+            releases = before.releases.interrupted(recording.release)
+            return cut, replace(before, is_torn=is_torn or before.is_torn, crash=crash, releases=releases)
+        releases = Releases.settled(recording.release)
+        return cut, Source(before.image, recording.after, cut.limit, releases, is_torn, crash)
 
     def _flush(self, recording: Recording, flushes: list[int]) -> tuple[int, writelog.Atoms]:
         """A flush to cut after, and what behind it is not torn; if all cuts are asked for, one that has something."""
@@ -283,7 +306,9 @@ class PowerLife:
             except ToolError as problem:
                 self._unmountable(problem)
                 return True
-            verdict = check_place(self._rig, place, binary.name, owed.histories, owed.limit, wants_pages, owed.crash)
+            verdict = check_place(
+                self._rig, place, binary.name, owed.histories, owed.limit, wants_pages, owed.crash, owed.releases
+            )  # fmt: skip
         self._rig.counts.power_cuts += 1
         if self._is_unrepaired(verdict, make, owed.is_torn):
             return True
@@ -334,7 +359,8 @@ class PowerLife:
     ) -> None:
         place = self._place("none")
         about = {"kind": "power", "file_system": self._kind, "seed": self._seed, **more}
-        case = case_of(place, self._rig.binaries[subject], owed.limit, **about)
+        possible = sorted(owed.releases.possible)
+        case = case_of(place, self._rig.binaries[subject], owed.limit, releases=possible, **about)
         files = {
             **files,
             "recorded.log": self._home / "recorded.log",
@@ -387,14 +413,18 @@ def _lsns(cursor: Any) -> tuple[int, int]:
 
 def check_place(
     rig: Rig, place: Place, subject: str, histories: list[History], limit: float, wants_pages: bool,
-    crash: Crash | None = None,
+    crash: Crash | None = None, releases: Releases | None = None,
 ) -> Verdict:  # fmt: skip
     """Start a server on what a crash has left and ask; with `wants_pages` stop it and check all pages, too."""
-    verdict = Verdict()
-    with Server(rig.binaries[subject], place) as server:
-        problem = server.wait_ready()
-        if problem:
-            return Verdict(wrong=[problem])
+    with contextlib.ExitStack() as servers:
+
+        def begin(binary: Binary) -> Server:
+            return servers.enter_context(Server(binary, place))
+
+        started = start(rig, begin, rig.binaries[subject], releases or rig.made(), crash.kind if crash else "")
+        server = started.server
+        if started.problem:
+            return Verdict(wrong=[started.problem])
         verdict, states = ask(rig, server, histories, limit, crash=crash)
         if wants_pages and verdict.is_clean:
             problem = server.stop()

@@ -34,7 +34,7 @@ from torture.life import Clients, Counts, Crash, Rig, case_of, innochecksum, ope
 from torture.oracle import NEVER, Verdict
 from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown
 from torture.redolog import RedoLog
-from torture.server import Place, Server, random_options
+from torture.server import INNODB_OPEN, Place, Server, random_options
 from torture.settings import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON
 
 # Crashes of one load.
@@ -77,7 +77,7 @@ _SMALL_LOG = "--innodb-redo-log-capacity=8M"
 _BATCH = re.compile(r"Applying a batch of (\d+) redo")
 # A start without redo says that there are 0.
 _BEGUN = re.compile(r"Applying a batch of [1-9]")
-_ENDED, _READY = re.compile("InnoDB initialization has ended"), re.compile("ready for connections")
+_ENDED, _READY = INNODB_OPEN, re.compile("ready for connections")
 # Bytes of rows that the canary changes in the redo of one image; some of them are freed later, or overwritten.
 CHANGED_ROWS = 40
 CANARY_IMAGES = 6

@@ -23,6 +23,9 @@ from torture.settings import HANDED_OVER, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT,
 
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
+# One that changes the release of the data directory has some seconds of work more: minutes, where many want the processors. It
+# may take longer as long as it writes, and so long altogether.
+CHANGE_TIMEOUT_SEC, STANDSTILL_SEC = 900, 60
 INITIALISE_TIMEOUT_SEC = 600
 CHECK_TIMEOUT_SEC = 120
 # Undo is read page by page, by a thread that has a name: threads have none without the performance schema.
@@ -31,6 +34,9 @@ UNDO_BY_PAGE = ("--loose-innodb-undo-read-ahead-pages=0", "--performance-schema=
 LARGE_LOG_SHARE = 2 / 3
 _OLDER = "when the last binary log was written: it seems that its files were put back"
 _READY = re.compile("ready for connections")
+INNODB_OPEN = re.compile("InnoDB initialization has ended")
+_CHANGE = re.compile(r"Server (?:up|down)grade from '\d+' to '\d+' (started|completed)")
+_WRITTEN = re.compile(r"^wchar: (\d+)$", re.MULTILINE)
 _UNDO_READ = re.compile(r"The undo logs of recovered transactions were read")
 TRUNCATE_SEC = 5.0
 ENCRYPT = ("OFF", "OFF", "ON")
@@ -103,6 +109,8 @@ class Server(Mysqld):
     """One run of a server."""
 
     poll_sec = 0.02
+    # How much it had written when that was looked at, and since when it is so much.
+    _written, _since = -1, 0.0
 
     def __init__(self, binary: Binary, place: Place, extra: Sequence[str] = ()) -> None:
         self.binary = binary
@@ -129,6 +137,34 @@ class Server(Mysqld):
         except ServerError as problem:
             return str(problem)
         return ""
+
+    def changes_release(self) -> bool:
+        """Whether it makes the tables of the schemas `mysql` and `sys` for another release."""
+        return _CHANGE.findall(self.said())[-1:] == ["started"]
+
+    def has_opened_innodb(self) -> bool:
+        """Whether it came so far that it may have changed the dictionary."""
+        return bool(INNODB_OPEN.search(self.said()))
+
+    def is_open(self) -> bool:
+        """Whether it says that it has come to the end of its start."""
+        return bool(_READY.search(self.said()))
+
+    def may_take_longer(self) -> bool:
+        now = time.monotonic()
+        if not self.changes_release() or now > self.begin + CHANGE_TIMEOUT_SEC:
+            return False
+        if (written := self._bytes_written()) != self._written:
+            self._written, self._since = written, now
+        return now < self._since + STANDSTILL_SEC
+
+    def _bytes_written(self) -> int:
+        """By all its calls, until it ends."""
+        try:
+            found = _WRITTEN.search(Path(f"/proc/{self.process.pid}/io").read_text(encoding="ascii"))
+        except OSError:
+            return self._written
+        return int(found[1]) if found else self._written
 
     @property
     def has_died(self) -> bool:
@@ -163,7 +199,7 @@ class Server(Mysqld):
 
     def reads_undo_open(self) -> bool:
         """The same, when clients can connect."""
-        return self.reads_undo() and bool(_READY.search(self.said()))
+        return self.reads_undo() and self.is_open()
 
     def stop(self, timeout_sec: float = STOP_TIMEOUT_SEC) -> str:
         """A clean shutdown; empty, or what was wrong with it."""

@@ -117,14 +117,56 @@ def test_an_older_server_that_takes_turns_must_have_crashed() -> None:
 def test_who_recovered_whom_is_said_and_written() -> None:
     counts = GOOD(recovered=Counter({(Crash("power", "older"), "ours"): 2, (Crash("kill", "ours"), "older"): 1}))
     counts.starts_after["map", "older"], counts.used_after["map", "older"] = 2, 1
+    counts.pending[Crash("kill", "older")] = 3
     said = cli._details(counts)
     assert "crashed > recovered: ours > older 1 (kill), older > ours 2 (power); used after older: map 1 of 2;" in said
+    assert "; refused after an interrupted change of release: older 3 (kill);" in said
     report = cli._report(counts, 7, FOUND)
     assert report["recovered"] == [
         {"kind": "kill", "crashed": "ours", "recovered": "older", "times": 1},
         {"kind": "power", "crashed": "older", "recovered": "ours", "times": 2},
     ]
+    assert report["pending"] == [{"kind": "kill", "refused": "older", "times": 3}]
     assert report["after"] == {"older": {"map": {"starts": 2, "used": 1}}}
+
+
+def test_a_rule_that_no_run_has_met_is_a_failure() -> None:
+    releases = {"ours": 90704, "off": 90704, "stock": 90704, "older": 90702}
+    rig = rig_of(GOOD(turns=Counter(ours=7, off=9, stock=5, older=5)))
+    rig.binaries, rig.releases = BINARIES | {"older": Binary("older", [])}, releases
+    assert cli.judge(rig, KINDS, FOUND, True) == [
+        "no server was refused after an interrupted change of release, nor was that arranged"
+    ]
+    assert cli.judge(rig, ["fault"], FOUND, True) == []
+    # Arranged or not.
+    rig.counts.pending = Counter({Crash("releases", "older"): 1})
+    assert cli.judge(rig, KINDS, FOUND, True) == []
+    # Of one release, nobody is refused.
+    rig.counts.pending, rig.releases = Counter(), {}
+    assert cli.judge(rig, KINDS, FOUND, True) == []
+
+
+def test_a_refusal_is_arranged_if_none_was_met(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Life:
+        def __init__(self, rig: Rig, seed: int) -> None: ...
+
+        def run(self, end: float) -> None: ...
+
+    arranged: list[Rig] = []
+    monkeypatch.setattr(cli, "_LIVES", {"kill": Life})
+    monkeypatch.setattr(cli, "use_releases", arranged.append)
+
+    def run(met: Counter[Crash], releases: dict[str, int]) -> bool:
+        arranged.clear()
+        servers = BINARIES | {"older": Binary("older", [])}
+        rig = Rig(servers, "ours", tmp_path, [], counts=GOOD(pending=met), releases=releases)
+        cli._run(rig, 1, ["kill"], 0.0, False)
+        return bool(arranged)
+
+    releases = {"ours": 90704, "older": 90702}
+    assert run(Counter(), releases)
+    assert not run(Counter({Crash("power", "ours"): 1}), releases)
+    assert not run(Counter(), {})
 
 
 def test_a_canary_that_lives_is_a_failure() -> None:

@@ -13,8 +13,9 @@ import pytest
 from redstart_cli.mysqld import Binary
 from torture import kill
 from torture.kill import KillLife
-from torture.life import Rig
+from torture.life import Crash, Rig
 from torture.oracle import Verdict
+from torture.release import Releases
 from torture.server import Place, Server
 from torture.settings import REDO_OFF
 
@@ -50,7 +51,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Kil
     rig = Rig({"stock": Binary("stock", [])}, "ours", tmp_path, [])
     made = KillLife.__new__(KillLife)
     made._rig, made._seed, made._home, made._verdict = rig, 1, tmp_path / "kill", Verdict(wrong=[FATAL, FATAL])
-    made._trace = ["start stock", "kill in load"]
+    made._trace, made._releases = ["start stock", "kill in load"], rig.made()
     made.place = Place(tmp_path / "kill/data", tmp_path / "kill/error.log", [])
     (made._home / "crashed").mkdir(parents=True)
     (made._home / "crashed/ibdata1").write_text("crashed")
@@ -148,3 +149,68 @@ def test_a_recovery_that_dies_is_the_last_server(tmp_path: Path, monkeypatch: py
     assert made._cycle(cast(Any, loaded)) is cast(Any, dead)
     assert begun[-1:] == ["off"] and len(begun) <= 2
     assert FATAL in made._verdict.wrong[-1] and made._is_without_key()
+
+
+OLD, NEW = 90702, 90704
+
+
+@pytest.mark.parametrize("was_interrupted", [True, False])
+def test_a_recovery_may_be_refused_only_after_an_interrupted_change_of_release(
+    was_interrupted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the next one is of the release that was begun, killed or not; the crash is that of the last that was killed."""
+    names = ("ours", "older")
+    made = life(tmp_path, monkeypatch)
+    made._rig.binaries = {name: Binary(name, []) for name in names}
+    made._rig.releases = {"ours": NEW, "older": OLD}
+    said = (
+        f"[ERROR] [MY-013379] [Server] Server upgrade started with version {OLD},"
+        f" but server upgrade of version {OLD} is still pending."
+    )
+    begun: list[str] = []
+
+    def server(name: str, said: str = "", code: int | None = None) -> Any:
+        return SimpleNamespace(
+            binary=made._rig.binaries[name], has_died=code is not None, process=SimpleNamespace(returncode=code, poll=lambda: None),
+            said=lambda: said, errors=lambda: "it said why", is_open=lambda: False, has_opened_innodb=lambda: True,
+            wait_ready=lambda: "", begin=0.0,
+        )  # fmt: skip
+
+    drawn = iter(("ours", "older", "older"))
+    fates = iter((("", None), (said, 1), ("", None)))
+
+    def begin(binary: Binary) -> Any:
+        begun.append(binary.name)
+        made._server = server(binary.name, *next(fates))
+        return made._server
+
+    clients = SimpleNamespace(work=lambda seconds: None, stop=list)
+    for name, value in {
+        "_verdict": Verdict(), "_r": random.Random(1), "_replica": None, "_histories": [], "_numbers": [], "_page_kib": 16,
+        "_begin": begin, "_keep": lambda name: None, "_kill": lambda server: None, "_wait_in_recovery": lambda server: None,
+        "_releases": Releases.settled(OLD if was_interrupted else NEW), "_start_sec": 0.0,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(made, name, value, raising=False)
+    monkeypatch.setattr(made._r, "choices", lambda *_: ["load"])
+    monkeypatch.setattr(kill, "Clients", lambda *words, **more: clients)
+    monkeypatch.setattr(kill, "KILLED_RECOVERIES", (2,))
+    monkeypatch.setattr(made._rig, "binary", lambda r: made._rig.binaries[next(drawn)])
+    monkeypatch.setattr(kill.load, "undo_made", lambda history: set())
+    asked: list[Crash] = []
+
+    def ask(*_: object, crash: Crash) -> tuple[Verdict, list[Any]]:
+        asked.append(crash)
+        return Verdict(), []
+
+    monkeypatch.setattr(kill, "ask", ask)
+    monkeypatch.setattr(made, "_crashed", [None] * 10, raising=False)
+    monkeypatch.setattr(made, "_histories", [None] * 10, raising=False)
+    monkeypatch.setattr(kill, "must_start_anew", lambda *_: False)
+    made._cycle(server("older"))
+    if was_interrupted:
+        assert begun == ["ours", "older", "ours"] and made._verdict.wrong == []
+        assert made._rig.counts.pending == {Crash("kill", "older"): 1}
+        assert asked == [Crash("kill", "ours")] and made._releases == Releases.settled(NEW)
+    else:
+        assert begun == ["ours", "older"] and made._verdict.wrong == ["older ended with 1 in recovery: it said why"]
+        assert not made._rig.counts.pending and not asked

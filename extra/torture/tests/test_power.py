@@ -15,8 +15,11 @@ from torture import power
 from torture.life import Crash, Rig
 from torture.oracle import NEVER, Verdict
 from torture.power import PowerLife, Recording, Source
+from torture.release import Releases
 from torture.server import Server
 from torture.writelog import Cut
+
+SETTLED = Releases.settled(0)
 
 
 @pytest.mark.parametrize("can_mount", [True, False])
@@ -35,7 +38,7 @@ def test_a_disk_that_no_server_has_seen_is_no_power_cut(
     monkeypatch.setattr(power, "check_place", lambda *_, **__: Verdict(checked=5))
     rig = Rig({"ours": Binary("ours", [])}, "ours", tmp_path, [])
     life = PowerLife(rig, 1, "ext4")
-    source = Source(tmp_path / "image", [], NEVER)
+    source = Source(tmp_path / "image", [], NEVER, SETTLED)
     assert life._is_right(Recording(tmp_path / "log", [], source, [], 0, 0, 0, "ours"), Cut(0, 0), source)
     counts = rig.counts
     seen = counts.power_cuts, counts.unmountable, counts.checked_in["power"]
@@ -140,7 +143,7 @@ def test_a_torn_page_needs_a_torn_write(
     monkeypatch.setattr(power, "check_place", lambda *_, **__: Verdict(wrong=[said]))
     monkeypatch.setattr(PowerLife, "_keep", lambda *_, **__: None)
     rig = Rig({name: Binary(name, []) for name in ("ours", "stock")}, "ours", tmp_path, [])
-    source = Source(tmp_path / "image", [], NEVER, is_torn)
+    source = Source(tmp_path / "image", [], NEVER, SETTLED, is_torn)
     recording = Recording(tmp_path / "log", [], source, [], 0, 0, 0, "older")
     assert PowerLife(rig, 1, "ext4")._is_right(recording, Cut(0, 0), source) == is_excused
     assert (rig.counts.wrong, rig.counts.unrepaired) == (not is_excused, is_excused)
@@ -157,9 +160,11 @@ def test_a_cut_is_one_of_the_server_whose_writes_it_cuts(
     monkeypatch.setattr(power, "CLEAN_START_SHARE", 1)
     life = PowerLife(Rig({}, "ours", tmp_path, []), 1, "ext4")
     life._is_direct = False
-    before = Source(tmp_path / "image", [], 7, crash=Crash("power", "ours"))
-    _, owed = life._choose(Recording(tmp_path / "log", [], before, [], 0, 0, 0, "older"))
+    before = Source(tmp_path / "image", [], 7, Releases.settled(4), crash=Crash("power", "ours"))
+    _, owed = life._choose(Recording(tmp_path / "log", [], before, [], 0, 0, 0, "older", 2))
     assert (owed.limit, owed.crash, owed.image) == (limit, Crash("power", "older"), before.image)
+    # A cut of its start may have left the release of before, the change of it, or the new one.
+    assert owed.releases.possible == ({(4, 4), (2, 4), (2, 2)} if in_recovery else {(2, 2)})
 
 
 def test_the_map_is_not_flushed_in_some_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

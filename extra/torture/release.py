@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""Which release of MySQL a data directory is of, and which servers MySQL lets start on it.
+
+The dictionary has two numbers: the release of the last server that has begun with it, and the last release for which the
+tables of the schemas `mysql` and `sys` were made. A start that changes the release commits the first one, makes the tables, and
+commits the second one. Where the two differ only a server of the first release starts; others end with
+ER_SERVER_UPGRADE_PENDING, MY-013379. What a start that was interrupted has left is one of three, and which one nobody has said.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from redstart_cli.mysqld import Binary
+from redstart_cli.tools import ToolError
+
+PENDING = re.compile(
+    r"\[MY-013379\] .*Server upgrade started with version (\d+), but server upgrade of version (\d+) is still pending"
+)
+# How such a server ends: not by a signal, nor by an assertion.
+_EXIT = 1
+_VERSION = re.compile(r" Ver (\d+)\.(\d+)\.(\d+)")
+VERSION_TIMEOUT_SEC = 60
+
+
+@dataclass(frozen=True)
+class Releases:
+    """All that the two numbers of a data directory may be."""
+
+    possible: frozenset[tuple[int, int]]
+
+    @classmethod
+    def settled(cls, release: int) -> Releases:
+        """After a start that has come to its end."""
+        return cls(frozenset({(release, release)}))
+
+    def interrupted(self, release: int) -> Releases:
+        """After a start that was interrupted anywhere."""
+        left = set(self.possible)
+        for begun, done in self.possible:
+            # Others are refused, and change nothing.
+            if begun in (done, release):
+                left |= {(release, done), (release, release)}
+        return Releases(frozenset(left))
+
+    def refused(self, release: int, code: int | None, said: str) -> Releases | None:
+        """After a server of this release that has ended with `code` and has said this; None if MySQL's rule does not explain it."""
+        found = PENDING.search(said)
+        if code != _EXIT or found is None or int(found[1]) != release:
+            return None
+        left = {pair for pair in self.possible if pair[0] not in (pair[1], release) and pair[1] == int(found[2])}
+        return Releases(frozenset(left)) if left else None
+
+    def may_start(self) -> set[int]:
+        """The releases that the dictionary may be of; after a refusal others do not start."""
+        return {begun for begun, _ in self.possible}
+
+
+def release_of(binary: Binary) -> int:
+    """The release of a server as the dictionary has it, 90704 for 9.7.4; ToolError if it does not say it."""
+    try:
+        done = subprocess.run(
+            [*binary.words, "--no-defaults", "--version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_SEC
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise ToolError(f"{binary.name} does not say its version: {problem}") from problem
+    found = _VERSION.search(done.stdout)
+    if done.returncode != 0 or found is None:
+        raise ToolError(f"{binary.name} does not say its version: {done.stdout.strip()} {done.stderr.strip()}")
+    major, minor, patch = (int(word) for word in found.groups())
+    return major * 10000 + minor * 100 + patch
+
+
+def releases_of(binaries: Mapping[str, Binary]) -> dict[str, int]:
+    """Those of several servers by name."""
+    return {name: release_of(binary) for name, binary in binaries.items()}

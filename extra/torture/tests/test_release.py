@@ -1,0 +1,241 @@
+# Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
+"""A server may refuse a data directory only where a start was interrupted that may have changed its release."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from redstart_cli.mysqld import Binary
+from redstart_cli.tools import ToolError
+from torture.life import Crash, Rig, after_kill, start
+from torture.release import Releases, release_of, releases_of
+from torture.server import CHANGE_TIMEOUT_SEC, STANDSTILL_SEC, Place, Server
+
+OLD, NEW = 90702, 90704
+BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock", "older")}
+
+
+def pending(begun: int, done: int) -> str:
+    return (
+        f"T 1 [ERROR] [MY-013379] [Server] Server upgrade started with version {begun}, but server upgrade of version {done} is"
+        " still pending.\nT 0 [ERROR] [MY-010020] [Server] Data Dictionary initialization failed."
+    )
+
+
+def rig_of(work: Path) -> Rig:
+    return Rig(dict(BINARIES), "ours", work, [], releases={"ours": NEW, "off": NEW, "stock": NEW, "older": OLD})
+
+
+def test_a_start_of_the_same_release_changes_nothing() -> None:
+    assert Releases.settled(NEW).interrupted(NEW) == Releases.settled(NEW)
+
+
+def test_what_an_interrupted_change_may_leave() -> None:
+    once = Releases.settled(NEW).interrupted(OLD)
+    assert once.possible == {(NEW, NEW), (OLD, NEW), (OLD, OLD)}
+    # A second one, back: what it has met is not known.
+    assert once.interrupted(NEW).possible == once.possible | {(NEW, OLD)}
+    # A server that is refused was killed before it said so.
+    assert Releases(frozenset({(OLD, NEW)})).interrupted(NEW).possible == {(OLD, NEW)}
+    assert Releases(frozenset({(OLD, NEW)})).interrupted(OLD).possible == {(OLD, NEW), (OLD, OLD)}
+
+
+def test_only_the_release_that_was_begun_starts_after_a_refusal() -> None:
+    left = Releases.settled(NEW).interrupted(OLD).refused(NEW, 1, pending(NEW, NEW))
+    assert left and left.possible == {(OLD, NEW)} and left.may_start() == {OLD}
+    # It is the other way round after a second change, and the message has the numbers of that.
+    twice = Releases.settled(NEW).interrupted(OLD).interrupted(NEW)
+    left = twice.refused(OLD, 1, pending(OLD, OLD))
+    assert left and left.may_start() == {NEW}
+
+
+@pytest.mark.parametrize(
+    ("releases", "release", "code", "said"),
+    [
+        # Nothing was interrupted, or a start of the same release.
+        (Releases.settled(NEW), OLD, 1, pending(OLD, NEW)),
+        (Releases.settled(NEW), NEW, 1, pending(NEW, NEW)),
+        (Releases.settled(NEW).interrupted(NEW), OLD, 1, pending(OLD, NEW)),
+        # The server of the new release itself, and one of another release than the message says.
+        (Releases.settled(OLD).interrupted(NEW), NEW, 1, pending(NEW, OLD)),
+        (Releases.settled(OLD).interrupted(NEW), OLD, 1, pending(NEW, OLD)),
+        # What is pending is something else.
+        (Releases.settled(OLD).interrupted(NEW), OLD, 1, pending(OLD, 90703)),
+        # Once a server has answered, nothing is pending.
+        (Releases.settled(OLD).interrupted(NEW).refused(OLD, 1, pending(OLD, OLD)), NEW, 1, pending(NEW, OLD)),
+        # Another end, or another message.
+        (Releases.settled(OLD).interrupted(NEW), OLD, -6, pending(OLD, OLD)),
+        (Releases.settled(OLD).interrupted(NEW), OLD, None, pending(OLD, OLD)),
+        (Releases.settled(OLD).interrupted(NEW), OLD, 1, "T 0 [ERROR] [MY-010020] [Server] Data Dictionary initialization failed."),
+    ],
+)
+def test_a_refusal_without_such_a_start_is_not_the_rule(releases: Releases, release: int, code: int | None, said: str) -> None:
+    assert releases.refused(release, code, said) is None
+
+
+class FakeServer:
+    """A server that dies at its start with some words, or does not."""
+
+    poll_sec = 0.0
+
+    def __init__(self, binary: Binary, said: str = "", code: int | None = None) -> None:
+        self.binary, self._said, self.process = binary, said, SimpleNamespace(returncode=code)
+
+    def wait_ready(self) -> str:
+        return "" if self.process.returncode is None else f"{self.binary.name} ended with {self.process.returncode}"
+
+    @property
+    def has_died(self) -> bool:
+        return self.process.returncode is not None
+
+    def said(self) -> str:
+        return self._said
+
+    def is_open(self) -> bool:
+        return "ready" in self._said
+
+    def has_opened_innodb(self) -> bool:
+        return "InnoDB" in self._said
+
+
+def begun(servers: Sequence[FakeServer]) -> Any:
+    left: Iterator[FakeServer] = iter(servers)
+
+    def begin(binary: Binary) -> Server:
+        server = next(left)
+        assert server.binary is binary
+        return cast(Server, server)
+
+    return begin
+
+
+def refusing(name: str, release: int, done: int) -> FakeServer:
+    return FakeServer(BINARIES[name], pending(release, done), 1)
+
+
+def test_a_refusal_is_counted_and_the_other_release_must_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rig = rig_of(tmp_path)
+    servers = [refusing("stock", NEW, NEW), FakeServer(BINARIES["older"])]
+    started = start(rig, begun(servers), BINARIES["stock"], Releases.settled(NEW).interrupted(OLD), "kill")
+    assert started.server is cast(Server, servers[1]) and started.problem == ""
+    assert started.left(rig) == Releases.settled(OLD)
+    assert rig.counts.pending == {Crash("kill", "stock"): 1}
+    assert "stock is refused after an interrupted change of release; older must start" in capsys.readouterr().out
+    # This build is the first of its release.
+    servers = [refusing("older", OLD, OLD), FakeServer(BINARIES["ours"], "InnoDB", 1)]
+    started = start(rig, begun(servers), BINARIES["older"], Releases.settled(OLD).interrupted(NEW), "power")
+    # It has ended: no excuse, and what is known of the directory stays.
+    assert started.problem == "ours ended with 1"
+    assert started.left(rig).possible == {(NEW, OLD)}
+    assert rig.counts.pending == {Crash("kill", "stock"): 1, Crash("power", "older"): 1}
+
+
+def test_the_other_release_is_not_refused_as_well(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    servers = [refusing("older", OLD, OLD), refusing("ours", NEW, OLD)]
+    started = start(rig, begun(servers), BINARIES["older"], Releases.settled(OLD).interrupted(NEW), "kill")
+    assert started.problem == "ours ended with 1" and rig.counts.pending.total() == 1
+
+
+@pytest.mark.parametrize("releases", [Releases.settled(NEW), Releases.settled(OLD), Releases.settled(OLD).interrupted(OLD)])
+def test_a_refusal_that_nothing_has_caused_is_wrong(releases: Releases, tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    started = start(rig, begun([refusing("older", OLD, OLD)]), BINARIES["older"], releases, "kill")
+    assert started.problem == "older ended with 1" and started.server.binary.name == "older"
+    assert not rig.counts.pending and started.left(rig) == releases
+
+
+@pytest.mark.parametrize(
+    ("said", "possible"),
+    [
+        ("", {(NEW, NEW)}),
+        ("InnoDB", {(NEW, NEW), (OLD, NEW), (OLD, OLD)}),
+        ("InnoDB, ready", {(OLD, OLD)}),
+    ],
+)
+def test_a_kill_before_the_dictionary_is_open_interrupts_nothing(said: str, possible: set[tuple[int, int]], tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    killed = cast(Server, FakeServer(BINARIES["older"], said, -9))
+    assert after_kill(rig, killed, rig.made()).possible == possible
+
+
+def test_a_server_says_its_release() -> None:
+    def binary(text: str) -> Binary:
+        return Binary("one", [sys.executable, "-c", f"print({text!r})"])
+
+    assert release_of(binary("mysqld  Ver 9.7.2-4 for Linux on x86_64 (Debian 9.7.2-4)")) == OLD
+    assert releases_of({"one": binary("mysqld  Ver 9.7.4 for Linux")}) == {"one": NEW}
+    for wrong in (binary("who?"), Binary("one", ["/no/such/server"]), Binary("one", ["false"])):
+        with pytest.raises(ToolError, match="one does not say its version"):
+            release_of(wrong)
+
+
+# A start that changes the release
+
+
+STARTED = "T 4 [System] [MY-013381] [Server] Server upgrade from '90702' to '90704' started.\n"
+COMPLETED = STARTED.replace("started", "completed")
+DOWN = STARTED.replace("upgrade", "downgrade")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    made = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("torture.server.time", SimpleNamespace(monotonic=lambda: made.now))
+    return made
+
+
+def late(monkeypatch: pytest.MonkeyPatch, log: str, written: list[int]) -> Server:
+    server = Server.__new__(Server)
+    monkeypatch.setattr(server, "said", lambda: log, raising=False)
+    monkeypatch.setattr(server, "_bytes_written", lambda: written[-1])
+    server.begin = 0.0
+    return server
+
+
+@pytest.mark.parametrize(
+    ("log", "is_waited_for"), [("", False), (STARTED, True), (DOWN, True), (STARTED + COMPLETED, False), (COMPLETED + DOWN, True)]
+)
+def test_a_start_that_changes_the_release_may_take_longer(
+    log: str, is_waited_for: bool, monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace
+) -> None:
+    clock.now = 181.0
+    assert late(monkeypatch, log, [1]).may_take_longer() == is_waited_for
+
+
+def test_it_may_as_long_as_it_writes(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace) -> None:
+    written = [1]
+    server = late(monkeypatch, STARTED, written)
+    clock.now = 181.0
+    assert server.may_take_longer()
+    clock.now += STANDSTILL_SEC + 1
+    written.append(2)
+    assert server.may_take_longer()
+    clock.now += STANDSTILL_SEC - 1
+    assert server.may_take_longer()
+    clock.now += 1
+    assert not server.may_take_longer()
+
+
+def test_it_may_not_go_on_without_end(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace) -> None:
+    clock.now = CHANGE_TIMEOUT_SEC + 1.0
+    assert not late(monkeypatch, STARTED, [1]).may_take_longer()
+
+
+def test_what_a_process_has_written_is_known(tmp_path: Path) -> None:
+    program = "import time; print('x' * 5000, flush=True); time.sleep(60)"
+    with Server(Binary("ours", [sys.executable, "-c", program]), Place(tmp_path, tmp_path / "log", [])) as server:
+        end = time.monotonic() + 30
+        while (written := server._bytes_written()) < 5000 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert 5000 < written < 6000
+        server.kill()
+        server._written = 7
+        assert server._bytes_written() == 7
