@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from redstart_cli import archive, clone, formatting, nightly, server, site, source, testing
+from redstart_cli import archive, clone, formatting, nightly, sanitizers, server, site, source, testing
 from redstart_cli import build as builds
 from redstart_cli import package as packages
 from redstart_cli import patches as contributions
@@ -257,6 +257,8 @@ def _test(context: click.Context, levels: list[tuple[str, dict[str, Any]]], /, *
     preset = options["preset"] or testing.RELEASE
     if preset != testing.RELEASE and (other := [name for name in names if name not in testing.ANY_PRESET]):
         raise click.UsageError(f"--preset {preset} is for the levels {', '.join(testing.ANY_PRESET)}, not {', '.join(other)}")
+    if sanitizers.hides_reports(preset, names[0], arguments):
+        raise click.UsageError(f"--sanitize goes without --preset {preset}: with MTR's options its reports are in no file")
     if names == ["all"]:
         names = [name for name in testing.LEVELS if name not in testing.NOT_IN_ALL]
     if not testing.run_levels(this_layout(), names, options["version"], options["checkout"], arguments, preset):

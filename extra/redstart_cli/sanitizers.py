@@ -102,6 +102,12 @@ class Report:
         return frames[0].place if frames else "nowhere"
 
 
+def hides_reports(preset: str, level: str, arguments: Sequence[str]) -> bool:
+    """Whether MTR is told to give programs options of its own (--sanitize): they do not write reports where these are read then."""
+    is_asked = any(argument.startswith("-") and argument.lstrip("-").lower() == "sanitize" for argument in arguments)
+    return is_asked and preset in OPTIONS and level in ("mtr", "regression", "suites")
+
+
 def is_own(file: str, files: frozenset[str]) -> bool:
     """Whether a path, absolute or not, ends with that of a file of the repository."""
     words = [word for word in file.split("/") if word not in ("", ".")]

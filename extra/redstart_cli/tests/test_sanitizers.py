@@ -148,6 +148,22 @@ def test_a_planted_fault_is_found(layout: Layout, preset: str, monkeypatch: pyte
     assert level.failed == 0
 
 
+@pytest.mark.parametrize(
+    ("preset", "level", "arguments", "is_refused"),
+    [
+        ("tsan", "mtr", ["innodb.a", "--sanitize"], True),
+        ("ubsan", "regression", ["-Sanitize"], True),
+        ("asan", "mtr", ["--sanitize"], False),
+        ("release", "mtr", ["--sanitize"], False),
+        ("tsan", "unit", ["--sanitize"], False),
+        ("tsan", "mtr", ["sanitize", "--nosanitize", "--mysqld=--sanitize"], False),
+        ("tsan", "mtr", [], False),
+    ],
+)
+def test_mtr_may_not_bring_options_of_its_own(preset: str, level: str, arguments: list[str], is_refused: bool) -> None:
+    assert sanitizers.hides_reports(preset, level, arguments) == is_refused
+
+
 def test_innodb_is_not_suppressed(layout: Layout) -> None:
     with sanitizers.watching(layout, "tsan", "unit"):
         text = (layout.build / "test/unit-tsan/suppressions").read_text()
