@@ -30,6 +30,7 @@ from torture.life import (
     start,
 )
 from torture.oracle import NEVER, Verdict
+from torture.release import Releases
 from torture.replica import Replica, free_port, source_options
 from torture.server import UNDO_BY_PAGE, Place, Server, random_options
 from torture.settings import REDO_OFF, UNDO_SCAN_ON
@@ -71,7 +72,8 @@ class KillLife:
         self._seed = seed
         self._r = random.Random(seed)
         self._home = rig.work / "kill"
-        self._start_sec = START_SEC
+        # By whether it may change the release, which takes some seconds more.
+        self._start_sec = {False: START_SEC, True: START_SEC}
         self._histories, self._numbers = opening()
         self._trace: list[str] = []
         self._verdict = Verdict()
@@ -181,10 +183,14 @@ class KillLife:
         started = start(self._rig, self._begin, binary, self._releases, "kill")
         if started.server.binary is not binary:
             self._trace.append(f"{binary.name} is refused, start {started.server.binary.name}")
+        self._start_sec[self._may_change(started.server.binary, started.found)] = time.monotonic() - started.server.begin
         self._releases = started.left(self._rig)
         self._wrong(started.problem)
-        self._start_sec = time.monotonic() - started.server.begin
         return started.server
+
+    def _may_change(self, binary: Binary, releases: Releases) -> bool:
+        """Whether a server that starts on that may change the release."""
+        return releases != Releases.settled(self._rig.release(binary))
 
     def _compare(self, replica: Replica, server: Server) -> None:
         """Whether the replica holds what the server holds; it ends then."""
@@ -216,12 +222,12 @@ class KillLife:
         elif how == "shutdown":
             clients.expect_end()
             server.process.terminate()
-            time.sleep(r.uniform(0, self._start_sec))
+            time.sleep(r.uniform(0, self._start_sec[False]))
         elif how == "start":
             self._verdict.wrong += clients.stop()
             self._wrong(server.stop())
             server = self._begin(server.binary)
-            time.sleep(r.uniform(0, self._start_sec))
+            time.sleep(r.uniform(0, self._start_sec[False]))
         if how != "load" and server.process.poll():
             self._wrong(f"{server.binary.name} ended with {server.process.returncode} in its {how}: {server.errors()}")
         self._kill(server)
@@ -269,11 +275,12 @@ class KillLife:
 
     def _wait_in_recovery(self, server: Server) -> None:
         """Some time; for a recovery that may read undo logs slowly, sometimes until it has opened and does."""
-        wait_sec = self._r.uniform(0, self._later * self._start_sec)
+        start_sec = self._later * self._start_sec[self._may_change(server.binary, self._releases)]
+        wait_sec = self._r.uniform(0, start_sec)
         if not self._is_slow or self._r.random() >= WATCHED_SHARE:
             time.sleep(wait_sec)
             return
-        end = time.monotonic() + 2 * self._later * self._start_sec
+        end = time.monotonic() + 2 * start_sec
         while time.monotonic() < end and not server.has_died and not server.reads_undo_open():
             time.sleep(0.02)
         time.sleep(self._r.uniform(0, WATCHED_SEC))

@@ -145,7 +145,7 @@ def test_a_recovery_that_dies_is_the_last_server(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(kill, "KILLED_RECOVERIES", (3,))
     monkeypatch.setattr(made._rig, "binary", lambda r: Binary("off", []))
     loaded = SimpleNamespace(has_died=False, binary=Binary("off", []), process=SimpleNamespace(poll=lambda: None, terminate=list))
-    monkeypatch.setattr(made, "_start_sec", 0.0, raising=False)
+    monkeypatch.setattr(made, "_start_sec", {False: 0.0, True: 0.0}, raising=False)
     assert made._cycle(cast(Any, loaded)) is cast(Any, dead)
     assert begun[-1:] == ["off"] and len(begun) <= 2
     assert FATAL in made._verdict.wrong[-1] and made._is_without_key()
@@ -188,7 +188,7 @@ def test_a_recovery_may_be_refused_only_after_an_interrupted_change_of_release(
     for name, value in {
         "_verdict": Verdict(), "_r": random.Random(1), "_replica": None, "_histories": [], "_numbers": [], "_page_kib": 16,
         "_begin": begin, "_keep": lambda name: None, "_kill": lambda server: None, "_wait_in_recovery": lambda server: None,
-        "_releases": Releases.settled(OLD if was_interrupted else NEW), "_start_sec": 0.0,
+        "_releases": Releases.settled(OLD if was_interrupted else NEW), "_start_sec": {False: 0.0, True: 0.0},
     }.items():  # fmt: skip
         monkeypatch.setattr(made, name, value, raising=False)
     monkeypatch.setattr(made._r, "choices", lambda *_: ["load"])
