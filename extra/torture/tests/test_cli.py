@@ -230,7 +230,7 @@ def test_less_than_was_asked_for_is_a_failure(monkeypatch: pytest.MonkeyPatch, t
 
 def test_the_report_has_the_keys_that_others_read() -> None:
     report = cli._report(GOOD(), 7, FOUND)
-    keys = "cycles kills power_cuts faults acknowledged checked lost wrong canaries seed".split()
+    keys = "cycles kills power_cuts faults acknowledged checked lost wrong canaries seed pending".split()
     keys += "known fired sites turns checked_in files_checked pages_checked map_starts map_used".split()
     keys += "rollback_starts rollback_used handed_over scan_starts scan_used scan_checkpoints".split()
     keys += "loads undo undo_barred undo_left text text_steps".split()
