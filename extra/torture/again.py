@@ -34,12 +34,13 @@ def show_again(rig: Rig, folder: Path) -> bool:
     environment = case["place"]["environment"]
     if "LD_PRELOAD" in environment:
         environment["LD_PRELOAD"] = str(preload.library(rig.work))
+    possible = case.get("releases")
+    releases = Releases(frozenset((begun, done) for begun, done in possible)) if possible else None
     # Its port may be taken.
     options = [*case["place"]["options"], "--skip-networking"]
     place = Place(home / "data", home / "error.log", options, environment)
     if case["kind"] == "power":
         own_namespace()
-        releases = Releases(frozenset((begun, done) for begun, done in case.get("releases", [])))
         image, point = home / "image", home / "fs"
         point.mkdir()
         stack.copy_image(folder / "image", image)
@@ -50,7 +51,9 @@ def show_again(rig: Rig, folder: Path) -> bool:
             )  # fmt: skip
     else:
         shutil.copytree(left_by_last_kill(folder), place.data)
-        verdict = check_place(rig, place, case["subject"], histories, case["limit"], wants_pages=True)
+        verdict = check_place(
+            rig, place, case["subject"], histories, case["limit"], wants_pages=True, releases=releases
+        )  # fmt: skip
     _say(verdict, place)
     return verdict.is_clean
 

@@ -348,10 +348,14 @@ def _recovered(counts: Counts) -> str:
         f"{setting.name} {counts.used_after[setting.name, 'older']} of {starts}"
         for setting in SETTINGS if (starts := counts.starts_after[setting.name, "older"])
     )  # fmt: skip
-    pending = ", ".join(f"{crash.server} {number} ({crash.kind})" for crash, number in sorted(counts.pending.items()))
+    pending, blocked = (
+        ", ".join(f"{crash.server} {number} ({crash.kind})" for crash, number in sorted(numbers.items()))
+        for numbers in (counts.pending, counts.blocked)
+    )
     return (
         f"crashed > recovered: {said or 'none'}" + (f"; used after older: {after}" if after else "")
         + (f"; refused after an interrupted change of release: {pending}" if pending else "")
+        + (f"; blocked by one: {blocked}" if blocked else "")
     )
 
 
@@ -439,6 +443,9 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         ],
         "pending": [
             {"kind": crash.kind, "refused": crash.server, "times": number} for crash, number in sorted(counts.pending.items())
+        ],
+        "blocked": [
+            {"kind": crash.kind, "blocked": crash.server, "times": number} for crash, number in sorted(counts.blocked.items())
         ],
         "after": {
             server: {

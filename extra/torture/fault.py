@@ -134,8 +134,8 @@ class FaultLife:
         place = self._place({})
         with contextlib.ExitStack() as servers:
 
-            def begin(binary: Binary) -> Server:
-                return servers.enter_context(Server(binary, place))
+            def begin(binary: Binary, *extra: str) -> Server:
+                return servers.enter_context(Server(binary, place, extra))
 
             started = start(self._rig, begin, self._rig.binary(self._r), self._releases, "fault")
             self._releases, server = started.left(self._rig), started.server

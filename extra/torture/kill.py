@@ -24,6 +24,7 @@ from torture.life import (
     case_of,
     check_pages,
     go_on,
+    is_blocked,
     left_by_last_kill,
     must_start_anew,
     opening,
@@ -77,7 +78,7 @@ class KillLife:
         self._histories, self._numbers = opening()
         self._trace: list[str] = []
         self._verdict = Verdict()
-        # What was asked for last.
+        # What the last crash has met: its server is asked for it, or does not start.
         self._crashed = self._histories
         shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
@@ -125,7 +126,8 @@ class KillLife:
             self._verdict.wrong.clear()
         self._rig.counts.take("kill", self._verdict)
         if not self._verdict.is_clean:
-            case = case_of(self.place, server.binary, NEVER, kind="kill", seed=self._seed, trace=self._trace)
+            possible = sorted(self._releases.possible)
+            case = case_of(self.place, server.binary, NEVER, kind="kill", seed=self._seed, trace=self._trace, releases=possible)
             files = {name: self._home / name for name in (CRASHED, KILLED, "error.log", "data")}
             if self._replica:
                 files["replica"] = self._rig.work / "replica"
@@ -169,12 +171,12 @@ class KillLife:
         if problem:
             self._verdict.wrong.append(problem)
 
-    def _begin(self, binary: Binary) -> Server:
+    def _begin(self, binary: Binary, *extra: str) -> Server:
         """A server that starts; run() ends the last one."""
         # What is slow is about this build alone.
         is_ours = binary.name == "ours"
         place = self.place if is_ours else replace(self.place, environment=self._rig.environment)
-        self._server = Server(binary, place)
+        self._server = Server(binary, place, extra)
         return self._server
 
     def _start(self, binary: Binary) -> Server:
@@ -235,6 +237,7 @@ class KillLife:
             self._verdict.wrong += clients.stop()
         shutil.rmtree(self._home / KILLED, ignore_errors=True)
         self._keep(CRASHED)
+        self._crashed = self._histories
         crash = Crash("kill", server.binary.name)
         required: Binary | None = None
         for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
@@ -248,6 +251,11 @@ class KillLife:
                     self._trace[-1] = f"{binary.name} is refused"
                     self._releases, required = left, self._rig.successor(left)
                     continue
+                if is_blocked(self._rig, server, self._releases):
+                    # The last start meets it as well.
+                    self._trace[-1] = f"{binary.name} is blocked"
+                    required = binary
+                    break
                 self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")
                 # It is the one that is asked why: _is_without_key().
                 return server
@@ -258,7 +266,6 @@ class KillLife:
         drawn = self._rig.binary(r)
         server = self._start(required or drawn)
         if self._verdict.is_clean:
-            self._crashed = self._histories
             made = load.undo_made(self._crashed[load.BUILDER])
             verdict, states = ask(self._rig, server, self._histories, NEVER, crash=crash)
             self._verdict.add(verdict)

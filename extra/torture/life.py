@@ -26,7 +26,7 @@ from redstart_cli.tools import ToolError
 from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
-from torture.release import Releases
+from torture.release import MINIMAL, ROLLED_BACK, Releases
 from torture.server import (
     CHANGE_TIMEOUT_SEC,
     UNDO_BY_PAGE,
@@ -61,6 +61,7 @@ _CUT = (
     " SELECT REPEAT('c', 1000) FROM q"
 )
 CUT_SEC = 60.0
+ROLLBACK_SEC = 60.0
 OPEN_ROWS = 8000
 _OPEN = (
     f"INSERT INTO opened.t (b) WITH RECURSIVE q (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM q WHERE n < {OPEN_ROWS})"
@@ -179,6 +180,9 @@ class Counts:
     # Servers that did not start because one of another release was interrupted while it changed the release, which MySQL
     # forbids, and after each of which one of that release had to: see release.py.
     pending: Counter[Crash] = field(default_factory=Counter)
+    # Those that could not change the release, as such a start had left a transaction open, before that was rolled back by
+    # --upgrade=MINIMAL.
+    blocked: Counter[Crash] = field(default_factory=Counter)
     # `starts` and `used` by the setting's name and the server that the crash has ended.
     starts_after: Counter[tuple[str, str]] = field(default_factory=Counter)
     used_after: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -385,15 +389,44 @@ class Started(NamedTuple):
         return self.found if self.problem else Releases.settled(rig.release(self.server.binary))
 
 
-def start(rig: Rig, begin: Callable[[Binary], Server], binary: Binary, releases: Releases, kind: str) -> Started:
-    """Start a server, and if it is refused by MySQL's rule on releases, one that must not be."""
+def is_blocked(rig: Rig, server: Server, releases: Releases) -> bool:
+    """Whether a server that has ended had to change the release, and what was interrupted kept it from that: see release.py."""
+    is_changing = server.has_died and server.changes_release()
+    return is_changing and releases.blocked(rig.release(server.binary), server.process.returncode, server.said())
+
+
+def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Releases, kind: str) -> Started:
+    """Start a server, and if it is refused by MySQL's rule on releases, one that must not be.
+
+    Where an open transaction blocks a change of release, do what an administrator can do; then the server has to start.
+    `begin` is given a server, and an option.
+    """
     server = begin(binary)
     problem = server.wait_ready()
     if problem and (left := after_refusal(rig, server, releases, kind)):
         releases = left
         server = begin(rig.successor(left))
         problem = server.wait_ready()
+    if problem and is_blocked(rig, server, releases):
+        binary = server.binary
+        rig.counts.blocked[Crash(kind, binary.name)] += 1
+        say(f"  {binary.name} is blocked by an interrupted change of release; it must start after one with {MINIMAL}")
+        server = begin(binary, MINIMAL)
+        problem = server.wait_ready() or _roll_back(server)
+        if not problem:
+            server = begin(binary)
+            problem = server.wait_ready()
     return Started(server, problem, releases)
+
+
+def _roll_back(server: Server) -> str:
+    """Wait until a server has rolled back what was open, and stop it; why there was nothing, or how it has ended."""
+    end = time.monotonic() + ROLLBACK_SEC
+    while ROLLED_BACK not in server.said():
+        if server.has_died or time.monotonic() > end:
+            return f"{server.binary.name} has rolled back nothing that could block a change of release: {server.errors()}"
+        time.sleep(server.poll_sec)
+    return server.stop()
 
 
 def left_by_last_kill(folder: Path) -> Path:
@@ -730,8 +763,8 @@ def use_releases(rig: Rig) -> None:
         verdict = Verdict()
         releases, histories = rig.made(), opening()[0]
 
-        def begin(binary: Binary) -> Server:
-            return servers.enter_context(Server(binary, place))
+        def begin(binary: Binary, *extra: str) -> Server:
+            return servers.enter_context(Server(binary, place, extra))
 
         for changing, other in (("older", "ours"), ("ours", "older")):
             with contextlib.ExitStack() as servers:

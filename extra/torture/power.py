@@ -203,8 +203,8 @@ class PowerLife:
                 self._unmountable(problem)
                 return None
 
-            def begin(binary: Binary) -> Server:
-                server = Server(binary, place)
+            def begin(binary: Binary, *extra: str) -> Server:
+                server = Server(binary, place, extra)
                 mounts.callback(server.kill)
                 return server
 
@@ -418,8 +418,8 @@ def check_place(
     """Start a server on what a crash has left and ask; with `wants_pages` stop it and check all pages, too."""
     with contextlib.ExitStack() as servers:
 
-        def begin(binary: Binary) -> Server:
-            return servers.enter_context(Server(binary, place))
+        def begin(binary: Binary, *extra: str) -> Server:
+            return servers.enter_context(Server(binary, place, extra))
 
         started = start(rig, begin, rig.binaries[subject], releases or rig.made(), crash.kind if crash else "")
         server = started.server

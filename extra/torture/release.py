@@ -5,6 +5,10 @@ The dictionary has two numbers: the release of the last server that has begun wi
 tables of the schemas `mysql` and `sys` were made. A start that changes the release commits the first one, makes the tables, and
 commits the second one. Where the two differ only a server of the first release starts; others end with
 ER_SERVER_UPGRADE_PENDING, MY-013379. What a start that was interrupted has left is one of three, and which one nobody has said.
+
+It may also have left an open transaction that has changed these tables. MySQL rolls it back only after it has made the tables, and
+so does not come that far, start after start: it waits for a lock of that transaction for innodb_lock_wait_timeout, or meets the
+table of an ALTER that it has in its cache already. A start with --upgrade=MINIMAL makes no tables, and rolls back.
 """
 
 from __future__ import annotations
@@ -20,6 +24,10 @@ from redstart_cli.tools import ToolError
 PENDING = re.compile(
     r"\[MY-013379\] .*Server upgrade started with version (\d+), but server upgrade of version (\d+) is still pending"
 )
+MINIMAL = "--upgrade=MINIMAL"
+ROLLED_BACK = "Rollback of non-prepared transactions completed"
+_LOCKED = re.compile(r"\[MY-013178\] .* failed with error code = 1205,[^\n]*\n(?:.*\n)*?.*\[MY-013380\]")
+_CACHED = re.compile(r"Assertion failure: dict0dict\.cc:\d+:table2 == nullptr")
 # How such a server ends: not by a signal, nor by an assertion.
 _EXIT = 1
 _VERSION = re.compile(r" Ver (\d+)\.(\d+)\.(\d+)")
@@ -53,6 +61,13 @@ class Releases:
             return None
         left = {pair for pair in self.possible if pair[0] not in (pair[1], release) and pair[1] == int(found[2])}
         return Releases(frozenset(left)) if left else None
+
+    def blocked(self, release: int, code: int | None, said: str) -> bool:
+        """Whether an open transaction of an interrupted change to this release explains that a server has ended with `code` and has
+        said this."""
+        if not any(begun == release != done for begun, done in self.possible):
+            return False
+        return bool(_LOCKED.search(said) if code == _EXIT else _CACHED.search(said))
 
     def may_start(self) -> set[int]:
         """The releases that the dictionary may be of; after a refusal others do not start."""

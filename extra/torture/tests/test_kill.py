@@ -126,7 +126,8 @@ def test_a_recovery_that_dies_is_the_last_server(tmp_path: Path, monkeypatch: py
     """The next one, which looks for keys, would start, and say nothing of them."""
     made = life(tmp_path, monkeypatch)
     dead = SimpleNamespace(
-        has_died=True, said=lambda: LOG, binary=Binary("off", []), process=SimpleNamespace(returncode=2), errors=lambda: FATAL
+        has_died=True, said=lambda: LOG, binary=Binary("off", []), process=SimpleNamespace(returncode=2), errors=lambda: FATAL,
+        changes_release=lambda: False,
     )
     clients = SimpleNamespace(work=lambda seconds: None, stop=list, expect_end=lambda: None)
     begun: list[str] = []
@@ -173,6 +174,7 @@ def test_a_recovery_may_be_refused_only_after_an_interrupted_change_of_release(
         return SimpleNamespace(
             binary=made._rig.binaries[name], has_died=code is not None, process=SimpleNamespace(returncode=code, poll=lambda: None),
             said=lambda: said, errors=lambda: "it said why", is_open=lambda: False, has_opened_innodb=lambda: True,
+            changes_release=lambda: False,
             wait_ready=lambda: "", begin=0.0,
         )  # fmt: skip
 

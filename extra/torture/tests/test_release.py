@@ -15,7 +15,7 @@ import pytest
 from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
 from torture.life import Crash, Rig, after_kill, start
-from torture.release import Releases, release_of, releases_of
+from torture.release import MINIMAL, ROLLED_BACK, Releases, release_of, releases_of
 from torture.server import CHANGE_TIMEOUT_SEC, STANDSTILL_SEC, Place, Server
 
 OLD, NEW = 90702, 90704
@@ -85,7 +85,8 @@ class FakeServer:
 
     poll_sec = 0.0
 
-    def __init__(self, binary: Binary, said: str = "", code: int | None = None) -> None:
+    def __init__(self, binary: Binary, said: str = "", code: int | None = None, extra: tuple[str, ...] = ()) -> None:
+        self.extra = extra
         self.binary, self._said, self.process = binary, said, SimpleNamespace(returncode=code)
 
     def wait_ready(self) -> str:
@@ -98,6 +99,15 @@ class FakeServer:
     def said(self) -> str:
         return self._said
 
+    def errors(self) -> str:
+        return "it said why"
+
+    def stop(self) -> str:
+        return ""
+
+    def changes_release(self) -> bool:
+        return Server.changes_release(cast(Server, self))
+
     def is_open(self) -> bool:
         return "ready" in self._said
 
@@ -108,9 +118,9 @@ class FakeServer:
 def begun(servers: Sequence[FakeServer]) -> Any:
     left: Iterator[FakeServer] = iter(servers)
 
-    def begin(binary: Binary) -> Server:
+    def begin(binary: Binary, *extra: str) -> Server:
         server = next(left)
-        assert server.binary is binary
+        assert server.binary is binary and extra == server.extra
         return cast(Server, server)
 
     return begin
@@ -142,6 +152,58 @@ def test_the_other_release_is_not_refused_as_well(tmp_path: Path) -> None:
     servers = [refusing("older", OLD, OLD), refusing("ours", NEW, OLD)]
     started = start(rig, begun(servers), BINARIES["older"], Releases.settled(OLD).interrupted(NEW), "kill")
     assert started.problem == "ours ended with 1" and rig.counts.pending.total() == 1
+
+
+STARTED = "T 4 [System] [MY-013381] [Server] Server upgrade from '90702' to '90704' started.\n"
+LOCKED = STARTED + (
+    "T 4 [ERROR] [MY-013178] [Server] Execution of server-side SQL statement 'EXECUTE stmt; ' failed with error code = 1205, error"
+    " message = 'Lock wait timeout exceeded; try restarting transaction'.\n"
+    "T 0 [Note] something\nT 0 [ERROR] [MY-013380] [Server] Failed to upgrade server.\n"
+)
+CACHED = STARTED + "T 4 [ERROR] [MY-013183] [InnoDB] Assertion failure: dict0dict.cc:1208:table2 == nullptr thread 1\n"
+ENDED = f"T 0 [Note] [MY-013015] [InnoDB] {ROLLED_BACK}\n"
+
+
+@pytest.mark.parametrize(("said", "code"), [(LOCKED, 1), (CACHED, 2)])
+def test_an_open_transaction_that_blocks_a_change_is_rolled_back_first(said: str, code: int, tmp_path: Path) -> None:
+    rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
+    dead, minimal = FakeServer(BINARIES["ours"], said, code), FakeServer(BINARIES["ours"], ENDED, None, (MINIMAL,))
+    servers = [refusing("older", OLD, OLD), dead, minimal, FakeServer(BINARIES["ours"])]
+    started = start(rig, begun(servers), BINARIES["older"], interrupted, "kill")
+    assert started.problem == "" and started.left(rig) == Releases.settled(NEW)
+    assert rig.counts.blocked == {Crash("kill", "ours"): 1}
+    # It has to be an open transaction, and the only one.
+    idle = FakeServer(BINARIES["ours"], "", 0, (MINIMAL,))
+    started = start(rig, begun([dead, idle]), BINARIES["ours"], interrupted, "kill")
+    assert started.problem == "ours ended with 0"
+    idle.process.returncode, idle.wait_ready = 0, lambda: ""  # type: ignore[method-assign]
+    started = start(rig, begun([dead, idle]), BINARIES["ours"], interrupted, "kill")
+    assert started.problem == "ours has rolled back nothing that could block a change of release: it said why"
+    started = start(rig, begun([dead, minimal, dead]), BINARIES["ours"], interrupted, "kill")
+    assert started.problem == f"ours ended with {code}"
+
+
+@pytest.mark.parametrize(
+    ("releases", "said", "code"),
+    [
+        # No change to this release was interrupted.
+        (Releases.settled(OLD), LOCKED, 1),
+        (Releases.settled(NEW).interrupted(OLD), CACHED, 2),
+        # It is not changed here, or any more.
+        (Releases.settled(OLD).interrupted(NEW), CACHED.replace(STARTED, ""), 2),
+        (Releases.settled(OLD).interrupted(NEW), CACHED.replace(STARTED, STARTED + STARTED.replace("started", "completed")), 2),
+        # Another error, another assertion, another end.
+        (Releases.settled(OLD).interrupted(NEW), LOCKED.replace("1205", "1213"), 1),
+        (Releases.settled(OLD).interrupted(NEW), LOCKED.replace("MY-013380", "MY-010020"), 1),
+        (Releases.settled(OLD).interrupted(NEW), CACHED.replace("table2", "table"), 2),
+        (Releases.settled(OLD).interrupted(NEW), LOCKED, 2),
+        (Releases.settled(OLD).interrupted(NEW), CACHED, 1),
+    ],
+)
+def test_what_no_open_transaction_explains_is_wrong(releases: Releases, said: str, code: int, tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    started = start(rig, begun([FakeServer(BINARIES["ours"], said, code)]), BINARIES["ours"], releases, "power")
+    assert started.problem == f"ours ended with {code}" and not rig.counts.blocked
 
 
 @pytest.mark.parametrize("releases", [Releases.settled(NEW), Releases.settled(OLD), Releases.settled(OLD).interrupted(OLD)])
@@ -180,7 +242,6 @@ def test_a_server_says_its_release() -> None:
 # A start that changes the release
 
 
-STARTED = "T 4 [System] [MY-013381] [Server] Server upgrade from '90702' to '90704' started.\n"
 COMPLETED = STARTED.replace("started", "completed")
 DOWN = STARTED.replace("upgrade", "downgrade")
 
