@@ -26,7 +26,8 @@ PENDING = re.compile(
 )
 MINIMAL = "--upgrade=MINIMAL"
 ROLLED_BACK = "Rollback of non-prepared transactions completed"
-_LOCKED = re.compile(r"\[MY-013178\] .* failed with error code = 1205,[^\n]*\n(?:.*\n)*?.*\[MY-013380\]")
+# A timeout by itself, or one of the lock of what stands in a tablespace about its tables (ER_SDI_OPERATION_FAILED).
+_LOCKED = re.compile(r"\[MY-013178\] .* failed with error code = (?:1205|3664),[^\n]*\n(?:.*\n)*?.*\[MY-013380\]")
 _CACHED = re.compile(r"Assertion failure: dict0dict\.cc:\d+:table2 == nullptr")
 # How such a server ends: not by a signal, nor by an assertion.
 _EXIT = 1
