@@ -21,10 +21,10 @@ from torture.life import (
     after_kill,
     after_refusal,
     ask,
+    blocked_by,
     case_of,
     check_pages,
     go_on,
-    is_blocked,
     left_by_last_kill,
     must_start_anew,
     opening,
@@ -251,7 +251,7 @@ class KillLife:
                     self._trace[-1] = f"{binary.name} is refused"
                     self._releases, required = left, self._rig.successor(left)
                     continue
-                if is_blocked(self._rig, server, self._releases):
+                if blocked_by(self._rig, server, self._releases):
                     # The last start meets it as well.
                     self._trace[-1] = f"{binary.name} is blocked"
                     required = binary

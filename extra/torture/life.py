@@ -26,7 +26,7 @@ from redstart_cli.tools import ToolError
 from torture import load, pages, preload, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
-from torture.release import MINIMAL, ROLLED_BACK, Releases
+from torture.release import LOCK, MINIMAL, ROLLED_BACK, Releases
 from torture.server import (
     CHANGE_TIMEOUT_SEC,
     UNDO_BY_PAGE,
@@ -180,8 +180,7 @@ class Counts:
     # Servers that did not start because one of another release was interrupted while it changed the release, which MySQL
     # forbids, and after each of which one of that release had to: see release.py.
     pending: Counter[Crash] = field(default_factory=Counter)
-    # Those that could not change the release, as such a start had left a transaction open, before that was rolled back by
-    # --upgrade=MINIMAL.
+    # Those that could not change the release, for what such a start had left, before that was rolled back.
     blocked: Counter[Crash] = field(default_factory=Counter)
     # `starts` and `used` by the setting's name and the server that the crash has ended.
     starts_after: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -389,16 +388,17 @@ class Started(NamedTuple):
         return self.found if self.problem else Releases.settled(rig.release(self.server.binary))
 
 
-def is_blocked(rig: Rig, server: Server, releases: Releases) -> bool:
-    """Whether a server that has ended had to change the release, and what was interrupted kept it from that: see release.py."""
-    is_changing = server.has_died and server.changes_release()
-    return is_changing and releases.blocked(rig.release(server.binary), server.process.returncode, server.said())
+def blocked_by(rig: Rig, server: Server, releases: Releases) -> str:
+    """What kept a server that has ended from changing the release, of what was interrupted: see Releases.blocked()."""
+    if not server.has_died or not server.changes_release():
+        return ""
+    return releases.blocked(rig.release(server.binary), server.process.returncode, server.said())
 
 
 def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Releases, kind: str) -> Started:
     """Start a server, and if it is refused by MySQL's rule on releases, one that must not be.
 
-    Where an open transaction blocks a change of release, do what an administrator can do; then the server has to start.
+    Where something that was left blocks a change of release, do what an administrator can do; then the server has to start.
     `begin` is given a server, and an option.
     """
     server = begin(binary)
@@ -407,12 +407,14 @@ def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Rele
         releases = left
         server = begin(rig.successor(left))
         problem = server.wait_ready()
-    if problem and is_blocked(rig, server, releases):
+    if problem and (what := blocked_by(rig, server, releases)):
         binary = server.binary
         rig.counts.blocked[Crash(kind, binary.name)] += 1
-        say(f"  {binary.name} is blocked by an interrupted change of release; it must start after one with {MINIMAL}")
-        server = begin(binary, MINIMAL)
-        problem = server.wait_ready() or _roll_back(server)
+        say(f"  {binary.name} is blocked by an interrupted change of release ({what}); it must start later")
+        problem = ""
+        if what == LOCK:
+            server = begin(binary, MINIMAL)
+            problem = server.wait_ready() or _roll_back(server)
         if not problem:
             server = begin(binary)
             problem = server.wait_ready()

@@ -7,8 +7,9 @@ commits the second one. Where the two differ only a server of the first release 
 ER_SERVER_UPGRADE_PENDING, MY-013379. What a start that was interrupted has left is one of three, and which one nobody has said.
 
 It may also have left an open transaction that has changed these tables. MySQL rolls it back only after it has made the tables, and
-so does not come that far, start after start: it waits for a lock of that transaction for innodb_lock_wait_timeout, or meets the
-table of an ALTER that it has in its cache already. A start with --upgrade=MINIMAL makes no tables, and rolls back.
+so does not come that far, start after start: it waits for a lock of that transaction for innodb_lock_wait_timeout. A start with
+--upgrade=MINIMAL makes no tables, and rolls back. And a start that has rolled back an interrupted ALTER of such a table dies when
+it alters the table, which is in its cache already; the next one finds nothing to roll back.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MINIMAL = "--upgrade=MINIMAL"
 ROLLED_BACK = "Rollback of non-prepared transactions completed"
 # A timeout by itself, or one of the lock of what stands in a tablespace about its tables (ER_SDI_OPERATION_FAILED).
 _LOCKED = re.compile(r"\[MY-013178\] .* failed with error code = (?:1205|3664),[^\n]*\n(?:.*\n)*?.*\[MY-013380\]")
-_CACHED = re.compile(r"Assertion failure: dict0dict\.cc:\d+:table2 == nullptr")
+_CACHED = re.compile(r"Rollback of trx with id \d+ completed\n(?:.*\n)*?.*Assertion failure: dict0dict\.cc:\d+:table2 == nullptr")
+LOCK, CACHE = "lock", "cache"
 # How such a server ends: not by a signal, nor by an assertion.
 _EXIT = 1
 _VERSION = re.compile(r" Ver (\d+)\.(\d+)\.(\d+)")
@@ -63,12 +65,14 @@ class Releases:
         left = {pair for pair in self.possible if pair[0] not in (pair[1], release) and pair[1] == int(found[2])}
         return Releases(frozenset(left)) if left else None
 
-    def blocked(self, release: int, code: int | None, said: str) -> bool:
-        """Whether an open transaction of an interrupted change to this release explains that a server has ended with `code` and has
-        said this."""
+    def blocked(self, release: int, code: int | None, said: str) -> str:
+        """By what of an interrupted change to this release a server was kept from it that has ended with `code` and has said this:
+        LOCK, CACHE, or empty if that explains nothing."""
         if not any(begun == release != done for begun, done in self.possible):
-            return False
-        return bool(_LOCKED.search(said) if code == _EXIT else _CACHED.search(said))
+            return ""
+        if code == _EXIT:
+            return LOCK if _LOCKED.search(said) else ""
+        return CACHE if _CACHED.search(said) else ""
 
     def may_start(self) -> set[int]:
         """The releases that the dictionary may be of; after a refusal others do not start."""

@@ -160,11 +160,21 @@ LOCKED = STARTED + (
     " message = 'Lock wait timeout exceeded; try restarting transaction'.\n"
     "T 0 [Note] something\nT 0 [ERROR] [MY-013380] [Server] Failed to upgrade server.\n"
 )
-CACHED = STARTED + "T 4 [ERROR] [MY-013183] [InnoDB] Assertion failure: dict0dict.cc:1208:table2 == nullptr thread 1\n"
+CACHED = "T 1 [Note] [InnoDB] Rollback of trx with id 7 completed\n" + STARTED + (
+    "T 4 [ERROR] [MY-013183] [InnoDB] Assertion failure: dict0dict.cc:1208:table2 == nullptr thread 1\n"
+)
 ENDED = f"T 0 [Note] [MY-013015] [InnoDB] {ROLLED_BACK}\n"
 
 
-@pytest.mark.parametrize(("said", "code"), [(LOCKED, 1), (LOCKED.replace("1205", "3664"), 1), (CACHED, 2)])
+def test_a_server_with_a_rolled_back_table_in_its_cache_is_started_again(tmp_path: Path) -> None:
+    rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
+    dead = FakeServer(BINARIES["ours"], CACHED, 2)
+    started = start(rig, begun([dead, FakeServer(BINARIES["ours"])]), BINARIES["ours"], interrupted, "power")
+    assert started.problem == "" and rig.counts.blocked == {Crash("power", "ours"): 1}
+    assert start(rig, begun([dead, dead]), BINARIES["ours"], interrupted, "power").problem == "ours ended with 2"
+
+
+@pytest.mark.parametrize(("said", "code"), [(LOCKED, 1), (LOCKED.replace("1205", "3664"), 1)])
 def test_an_open_transaction_that_blocks_a_change_is_rolled_back_first(said: str, code: int, tmp_path: Path) -> None:
     rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
     dead, minimal = FakeServer(BINARIES["ours"], said, code), FakeServer(BINARIES["ours"], ENDED, None, (MINIMAL,))
@@ -196,6 +206,8 @@ def test_an_open_transaction_that_blocks_a_change_is_rolled_back_first(said: str
         (Releases.settled(OLD).interrupted(NEW), LOCKED.replace("1205", "1213"), 1),
         (Releases.settled(OLD).interrupted(NEW), LOCKED.replace("MY-013380", "MY-010020"), 1),
         (Releases.settled(OLD).interrupted(NEW), CACHED.replace("table2", "table"), 2),
+        # Nothing was rolled back before.
+        (Releases.settled(OLD).interrupted(NEW), CACHED.replace("Rollback", "Start"), 2),
         (Releases.settled(OLD).interrupted(NEW), LOCKED, 2),
         (Releases.settled(OLD).interrupted(NEW), CACHED, 1),
     ],
