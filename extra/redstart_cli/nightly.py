@@ -19,6 +19,8 @@ from redstart_cli.suites import SUITES
 DIFFERENTIAL_STATES = 500
 DIFFERENTIAL_SEC = 3600
 TORTURE_MINUTES = 30
+# With the server of an older patch release; the canaries are those of the run before.
+OLDER_MINUTES = 20
 # Of a differential and of a torture run with a sanitizer.
 SANITIZED_SEC = 600
 BINLOG_IMAGES = 60
@@ -49,6 +51,7 @@ class Part:
 def parts(seed: int) -> list[Part]:
     """In the order of their runs, the short ones first; `seed` is another each day."""
     kinds = "kill,power,fault,sites,redo"
+    older = ("--older", "--minutes", str(OLDER_MINUTES), "--seed", str(seed), "--kinds", "kill,power,redo", "--no-canaries")
     long = ("--states", str(DIFFERENTIAL_STATES), "--seconds", str(DIFFERENTIAL_SEC))
     binlog = ("binlog", "--", "--seed", f"{seed}000")
     torn = ("--images", str(TORN_IMAGES), "--every-byte", "1", "--seconds", str(TORN_SEC))
@@ -80,6 +83,7 @@ def parts(seed: int) -> list[Part]:
         Part("binlog", (*binlog, "--images", str(BINLOG_IMAGES), "--seconds", str(BINLOG_SEC))),
         Part("binlog-torn", (*binlog, *torn)),
         Part("torture", ("torture", "--", "--minutes", str(TORTURE_MINUTES), "--seed", str(seed), "--kinds", kinds)),
+        Part("torture-older", ("torture", "--", *older)),
     ]
 
 

@@ -97,6 +97,12 @@ def test_parts_are_what_ci_leaves_out() -> None:
         assert {f"{name}-{preset}" for name in ("unit", "mtr", "states", "torture")} <= {part.name for part in parts}
 
 
+def test_an_older_release_takes_turns_in_a_run_of_its_own() -> None:
+    parts = [part for part in nightly.parts(7) if part.arguments[0] == "torture" and "--preset" not in part.arguments]
+    assert [part.name for part in parts if "--older" in part.arguments] == ["torture-older"]
+    assert "torture" in [part.name for part in parts]
+
+
 def test_what_goes_on_as_long_as_there_are_cases_ends() -> None:
     parts = {part.name: part.arguments for part in nightly.parts(1) if part.arguments[0] in ("differential", "binlog")}
     assert set(parts) == {"differential", "states-ubsan", "states-tsan", "binlog", "binlog-torn"}
