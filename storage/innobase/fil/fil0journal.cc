@@ -43,7 +43,6 @@ of any change in it is not noticed.
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -57,7 +56,6 @@ of any change in it is not noticed.
 #include <thread>
 #include <utility>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #ifdef __linux__
@@ -67,6 +65,7 @@ of any change in it is not noticed.
 #include <time.h>
 #include <unistd.h>
 
+#include "fil0dir.h"
 #include "fil0mapcode.h"
 
 namespace tablespace_map {
@@ -250,24 +249,9 @@ bool is_empty_directory(const std::string &path) {
     return false;
   }
 
-  DIR *dir = opendir(path.c_str());
+  tablespace_scan::Dir_reader reader(path);
 
-  if (dir == nullptr) {
-    return false;
-  }
-  bool is_empty = true;
-
-  errno = 0;
-  while (const auto *entry = readdir(dir)) {
-    const std::string_view name(entry->d_name);
-    if (name != "." && name != "..") {
-      is_empty = false;
-      break;
-    }
-  }
-  is_empty = is_empty && errno == 0;
-  closedir(dir);
-  return is_empty;
+  return reader.is_open() && reader.next() == nullptr && reader.error() == 0;
 }
 
 /** @return number of the files of a directory that are there

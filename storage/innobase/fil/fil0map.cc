@@ -49,7 +49,6 @@ were no map. */
 #include <utility>
 #include <vector>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,6 +56,8 @@ were no map. */
 #include "btr0pcur.h"
 #include "dict0dd.h"
 #include "dict0dict.h"
+#include "fil0check.h"
+#include "fil0dir.h"
 #include "fil0fil.h"
 #include "fil0observe.h"
 #include "fil0scan.h"
@@ -225,13 +226,14 @@ File_header read_header(const std::string &path, bool with_page = false) {
   const auto page_bytes =
       fsp_flags_is_valid(flags) ? page_size_t(flags).physical() : srv_page_size;
 
+  const auto file_bytes = lseek(fd, 0, SEEK_END);
+
   /* No page can be read of a file that is shorter. */
-  if (lseek(fd, 0, SEEK_END) >= static_cast<off_t>(page_bytes)) {
+  if (file_bytes >= static_cast<off_t>(page_bytes)) {
     header.space_id = mach_read_from_4(buf + FIL_PAGE_SPACE_ID);
     header.flags = flags;
-    if (header.space_id != 0 && header.space_id != SPACE_UNKNOWN &&
-        header.space_id ==
-            mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_ID)) {
+    if (tablespace_check::parse_space_id(buf, sizeof buf, file_bytes,
+                                         page_bytes) != SPACE_UNKNOWN) {
       header.state = Header_state::PLAIN;
     }
   }
@@ -2921,25 +2923,21 @@ bool Writer::list_file(const std::string &path, const std::string &name,
 
 void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
                   std::vector<std::string> &children) {
-  DIR *stream = opendir(phys.c_str());
+  tablespace_scan::Dir_reader reader(phys);
 
-  if (stream == nullptr) {
-    m_has_failed = m_has_failed || (errno != ENOENT && errno != EACCES);
+  if (!reader.is_open()) {
+    m_has_failed =
+        m_has_failed || (reader.error() != ENOENT && reader.error() != EACCES);
     dir.is_trusted = false;
     return;
   }
 
   std::vector<std::string> names;
-  {
-    const auto guard = create_scope_guard([stream]() { closedir(stream); });
 
-    errno = 0;
-    while (const auto *entry = readdir(stream)) {
-      names.emplace_back(entry->d_name);
-      errno = 0;
-    }
-    m_has_failed = m_has_failed || errno != 0;
+  while (const auto *entry = reader.next()) {
+    names.emplace_back(entry->d_name);
   }
+  m_has_failed = m_has_failed || reader.error() != 0;
   std::sort(names.begin(), names.end());
 
   struct stat phys_st;
@@ -2953,7 +2951,7 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
   for (const auto &name : names) {
     const std::string path = join(phys, name);
 
-    if (name == "." || name == ".." || is_stopped() || is_touched(dir, name)) {
+    if (is_stopped() || is_touched(dir, name)) {
       continue;
     }
 

@@ -39,10 +39,8 @@ So each kind of file comes out as with threads. */
 #include <cstdint>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -52,6 +50,7 @@ So each kind of file comes out as with threads. */
 #endif /* !_WIN32 */
 
 #include "fil0check.h"
+#include "fil0dir.h"
 #include "fil0fil.h"
 #include "fil0ring.h"
 #include "os0file.h"
@@ -113,7 +112,8 @@ os_file_type_t type_of(const dirent &entry [[maybe_unused]]) {
   return OS_FILE_TYPE_UNKNOWN;
 }
 
-/** @return path of a file
+/** @return path of a file. As in MySQL's walk a backslash at the end of a
+directory's name is a separator, which it is not for the map.
 @param[in]  dir   its directory
 @param[in]  name  its name in there */
 std::string join(const std::string &dir, const std::string &name) {
@@ -133,21 +133,14 @@ std::string join(const std::string &dir, const std::string &name) {
 @param[in]  use  called with each entry and its path */
 template <typename Use>
 void read_directory(const std::string &dir, const Use &use) {
-  const std::unique_ptr<DIR, int (*)(DIR *)> handle(opendir(dir.c_str()),
-                                                    closedir);
+  Dir_reader reader(dir);
 
-  if (handle == nullptr) {
+  if (!reader.is_open()) {
     ib::info(ER_IB_MSG_784) << "Failed to walk directory '" << dir << "'";
     return;
   }
 
-  while (const dirent *entry = readdir(handle.get())) {
-    const std::string_view name(entry->d_name);
-
-    if (name == "." || name == "..") {
-      continue;
-    }
-
+  while (const dirent *entry = reader.next()) {
     auto path = join(dir, entry->d_name);
 
     if (Fil_path::is_hidden(path)) {
