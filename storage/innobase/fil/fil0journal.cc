@@ -65,8 +65,8 @@ of any change in it is not noticed.
 #include <time.h>
 #include <unistd.h>
 
-#include "fil0dir.h"
 #include "fil0mapcode.h"
+#include "fil0probe.h"
 
 namespace tablespace_map {
 
@@ -249,7 +249,7 @@ bool is_empty_directory(const std::string &path) {
     return false;
   }
 
-  tablespace_scan::Dir_reader reader(path);
+  tablespace_probe::Dir_reader reader(path);
 
   return reader.is_open() && reader.next() == nullptr && reader.error() == 0;
 }

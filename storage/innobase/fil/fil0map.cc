@@ -22,6 +22,7 @@ were no map. */
 #include "fil0map.h"
 #include "fil0journal.h"
 #include "fil0mapfile.h"
+#include "fil0mapimage.h"
 
 #include <algorithm>
 #include <atomic>
@@ -57,9 +58,9 @@ were no map. */
 #include "dict0dd.h"
 #include "dict0dict.h"
 #include "fil0check.h"
-#include "fil0dir.h"
 #include "fil0fil.h"
 #include "fil0observe.h"
+#include "fil0probe.h"
 #include "fil0scan.h"
 #include "fsp0fsp.h"
 #include "fsp0sysspace.h"
@@ -71,7 +72,6 @@ were no map. */
 #include "my_dbug.h"
 #include "my_sys.h"
 #include "mysql/service_mysql_alloc.h"
-#include "mysql_version.h"
 #include "mysqld_error.h"
 #include "os0enc.h"
 #include "os0file.h"
@@ -79,7 +79,6 @@ were no map. */
 #include "scope_guard.h"
 #include "sql/current_thd.h"
 #include "sql/dd/cache/dictionary_client.h"
-#include "sql/dd/dd_version.h"
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
 #include "sql/handler.h"
@@ -100,279 +99,7 @@ Status g_status;
 
 namespace {
 
-constexpr char MAP_NAME[] = "#innodb_tablespace_map";
-constexpr char TEMP_NAME[] = "#innodb_tablespace_map.tmp";
-constexpr char JOURNAL_NAME[] = "#innodb_tablespace_map.log";
-
-constexpr char DAMAGED[] = "it is damaged";
 constexpr char FOREIGN[] = "another server may have run since it was written";
-
-int64_t nsec(const struct timespec &t) {
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-
-int64_t now_nsec() {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return nsec(t);
-}
-
-/** Get the identity of a file. A link is not followed: what it points to has
-another path, which decides what the server thinks of the file.
-@param[in]   fd    file descriptor, or AT_FDCWD
-@param[in]   path  file name; empty for fd itself
-@param[out]  id    identity; with inode 0 if the file has several names, since
-                   what is done to it under another name is not seen here
-@return false if it is not a regular file */
-bool file_identity(int fd, const std::string &path, File_identity &id) {
-#ifdef STATX_BTIME
-  struct statx st;
-
-  if (statx(fd, path.c_str(),
-            path.empty() ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW,
-            STATX_BASIC_STATS | STATX_BTIME, &st) != 0 ||
-      !S_ISREG(st.stx_mode)) {
-    return false;
-  }
-  id = {0, 0};
-  if (st.stx_nlink != 1) {
-    return true;
-  }
-  id.ino = st.stx_ino;
-  if (st.stx_mask & STATX_BTIME) {
-    id.btime_nsec =
-        int64_t{st.stx_btime.tv_sec} * 1'000'000'000 + st.stx_btime.tv_nsec;
-  }
-  return true;
-#else
-  return false;
-#endif /* STATX_BTIME */
-}
-
-/** What became of an attempt to read a header. */
-enum class Header_state {
-  /** It is one of a tablespace. */
-  PLAIN,
-  /** There is no file, or it holds something else. */
-  ODD,
-  /** It could not be read, which says nothing about it. */
-  UNREADABLE
-};
-
-/** The header of a tablespace file. */
-struct File_header {
-  Header_state state{Header_state::UNREADABLE};
-  /** Tablespace ID; SPACE_UNKNOWN unless something was read. */
-  space_id_t space_id{SPACE_UNKNOWN};
-  /** FSP flags. */
-  uint32_t flags{0};
-  /** Identity of the file that was read. */
-  File_identity identity{0, 0};
-
-  /** @return true if it is the header of a tablespace
-  @param[in]  id  tablespace ID */
-  bool is_of(space_id_t id) const {
-    return state == Header_state::PLAIN && space_id == id &&
-           fsp_flags_is_valid(flags);
-  }
-
-  /** @return true if it is certainly not the header of a tablespace
-  @param[in]  id  tablespace ID */
-  bool is_not_of(space_id_t id) const {
-    return state != Header_state::UNREADABLE && !is_of(id);
-  }
-};
-
-/** Read the header of a tablespace file. A link is not followed.
-@param[in]  path       file name
-@param[in]  with_page  read the first page as well, so that it is in memory
-                       when it is validated
-@return what was read */
-File_header read_header(const std::string &path, bool with_page = false) {
-  File_header header;
-  const int fd =
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-  if (fd < 0) {
-    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) {
-      header.state = Header_state::ODD;
-    }
-    return header;
-  }
-  const auto guard = create_scope_guard([fd]() { close(fd); });
-
-#ifdef POSIX_FADV_RANDOM
-  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-#endif /* POSIX_FADV_RANDOM */
-
-  byte buf[64];
-  static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= sizeof buf);
-
-  if (!file_identity(fd, "", header.identity)) {
-    return header;
-  }
-
-  const auto n_bytes = ::pread(fd, buf, sizeof buf, 0);
-
-  if (n_bytes < 0) {
-    return header;
-  }
-  header.state = Header_state::ODD;
-  if (n_bytes != ssize_t{sizeof buf}) {
-    return header;
-  }
-  const auto flags =
-      mach_read_from_4(buf + FSP_HEADER_OFFSET + FSP_SPACE_FLAGS);
-  const auto page_bytes =
-      fsp_flags_is_valid(flags) ? page_size_t(flags).physical() : srv_page_size;
-
-  const auto file_bytes = lseek(fd, 0, SEEK_END);
-
-  /* No page can be read of a file that is shorter. */
-  if (file_bytes >= static_cast<off_t>(page_bytes)) {
-    header.space_id = mach_read_from_4(buf + FIL_PAGE_SPACE_ID);
-    header.flags = flags;
-    if (tablespace_check::parse_space_id(buf, sizeof buf, file_bytes,
-                                         page_bytes) != SPACE_UNKNOWN) {
-      header.state = Header_state::PLAIN;
-    }
-  }
-  if (with_page) {
-    std::vector<byte> page(std::max<size_t>(page_bytes, srv_page_size));
-    /* Who validates it reports what is wrong. */
-    (void)!::pread(fd, page.data(), page.size(), 0);
-  }
-  return header;
-}
-
-/** @return the name of a tablespace that follows from the path of its file
-@param[in]  dir   directory
-@param[in]  file  file name */
-std::string default_space_name(const Directory &dir, const std::string &file) {
-  const auto pos = dir.path.rfind('/');
-  auto name = pos == std::string::npos ? dir.path : dir.path.substr(pos + 1);
-  name.push_back('/');
-  return name.append(file, 0, file.size() - 4);
-}
-
-/** @return the name of the tablespace of a file
-@param[in]  dir   directory
-@param[in]  file  file in it */
-std::string space_name(const Directory &dir, const File &file) {
-  return file.space_name.empty() ? default_space_name(dir, file.name)
-                                 : file.space_name;
-}
-
-/** Blocks of a map that are kept in memory after the start; 1 MiB. */
-constexpr size_t KEPT_BLOCKS = 64;
-
-/** Read from a file.
-@param[in]   fd       the file
-@param[in]   offset   where to begin
-@param[in]   n_bytes  how much to read
-@param[out]  to       where to put it
-@return false if not all of that is there */
-bool read_all(int fd, uint64_t offset, size_t n_bytes, char *to) {
-  for (size_t n = 0; n < n_bytes;) {
-    const auto got = ::pread(fd, to + n, n_bytes - n, offset + n);
-    if (got <= 0) {
-      return false;
-    }
-    n += got;
-  }
-  return true;
-}
-
-/** A map that is open. */
-struct Image {
-  Reader reader;
-  /** Subdirectories of each directory. */
-  std::vector<std::vector<uint32_t>> children;
-  /** File systems that have directories which are trusted. */
-  std::set<uint64_t> trusted_devs;
-
-  /** Open the file of a map.
-  @param[in]  fd  file descriptor; the image closes it
-  @return nullptr if all is well, or what is wrong */
-  const char *open(int fd);
-
-  /** Keep only some blocks in memory from now on. */
-  void keep_few() { reader.keep(m_n_kept); }
-
-  /** @return true if the file is on the disk */
-  bool sync() const { return fsync(m_fd) == 0; }
-
-  /** @return true if it is the map of a file
-  @param[in]  fd  descriptor of the file */
-  bool is_file(int fd) const {
-    struct stat mine;
-    struct stat other;
-
-    return fstat(m_fd, &mine) == 0 && fstat(fd, &other) == 0 &&
-           mine.st_dev == other.st_dev && mine.st_ino == other.st_ino;
-  }
-
-  const Directory &dir(uint32_t no) const { return reader.summary().dirs[no]; }
-
-  ~Image() {
-    if (m_fd >= 0) {
-      close(m_fd);
-    }
-  }
-
- private:
-  int m_fd{-1};
-  size_t m_n_kept{KEPT_BLOCKS};
-};
-
-using Image_ptr = std::shared_ptr<Image>;
-
-const char *Image::open(int fd) {
-  m_fd = fd;
-
-  struct stat st;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-    return "it is not a file";
-  }
-#ifdef POSIX_FADV_RANDOM
-  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-#endif /* POSIX_FADV_RANDOM */
-
-  const auto source = [fd](uint64_t offset, size_t n_bytes, char *to) {
-    return read_all(fd, offset, n_bytes, to);
-  };
-
-  auto n_at_once = CHECKED_AT_ONCE_BYTES;
-  DBUG_EXECUTE_IF("tablespace_map_by_block", n_at_once = m_n_kept = 0;);
-
-  if (const char *reason = reader.open(source, st.st_size, n_at_once)) {
-    return reason;
-  }
-
-  const auto &dirs = reader.summary().dirs;
-
-  children.resize(dirs.size());
-  for (uint32_t d = 0; d < dirs.size(); ++d) {
-    if (dirs[d].is_trusted) {
-      trusted_devs.insert(dirs[d].identity.dev);
-    }
-    if (dirs[d].parent != d) {
-      children[dirs[d].parent].push_back(d);
-    }
-  }
-  return nullptr;
-}
-
-std::string join(const std::string &dir, const std::string &name) {
-  return dir.empty() || dir.back() == '/' ? dir + name : dir + '/' + name;
-}
-
-/** @return what a path under a root is known by
-@param[in]  root  number of the root
-@param[in]  path  path relative to it */
-std::string key(uint32_t root, const std::string &path) {
-  return std::to_string(root) + ':' + path;
-}
 
 /** The tablespace IDs that the scan read from headers, until a map has them:
 otherwise the first map would read all of them once more. */
@@ -418,15 +145,8 @@ class Read_ids {
   int64_t m_begin_nsec{0};
 };
 
-/** Protects s_image and s_stop. Until start() the start-up thread changes them
-alone; later only the thread that writes the map changes s_image, so that it
-reads it without. No other latch is requested under it. */
-std::mutex s_mutex;
-scan_observer::Roots s_roots;
-Image_ptr s_image;
-
-/** Tablespaces of the map that were dropped since it was written. */
-Dropped s_dropped;
+Roots s_roots;
+Current_map s_current{s_roots};
 
 /** True during the scan of the start-up. */
 bool s_is_scanning = false;
@@ -467,9 +187,6 @@ std::atomic_size_t s_n_matched{0};
 std::atomic_size_t s_n_unknown{0};
 /** Those of them that are no tablespaces. */
 std::atomic_size_t s_n_invalid{0};
-/** Why this server does not use the map any more; nullptr as long as it does.
- */
-std::atomic<const char *> s_rejected{nullptr};
 /** Tablespaces whose header was compared with the map for recovery. */
 std::unordered_set<space_id_t> s_compared;
 /** What the scan learned from headers that the map could not spare it. */
@@ -500,9 +217,6 @@ bool s_has_failed = false;
 /** True if it is certain that no other server has run since the map was
 written; known when recovery has ended. */
 bool s_is_ours = false;
-/** True if the map was given up: it is not used by the next start, and not
-written again by this server. */
-std::atomic_bool s_is_given_up{false};
 /** True if the start does not need the objects of all tablespaces. */
 bool s_may_wait = false;
 /** False if this start validates no tablespace files, and makes no objects of
@@ -533,166 +247,19 @@ std::atomic<uint64_t> s_written_stale_seq{0};
 std::atomic<int64_t> s_last_ddl_nsec{0};
 /** The journal of the map that the server keeps. */
 Journal s_journal;
+/** Protects s_stop. No other latch is requested under it. */
+std::mutex s_mutex;
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
 std::atomic_bool s_stop_verifying{false};
 std::atomic_bool s_is_started{false};
 /** True if a later map may know or trust more than the last one. */
 bool s_is_racy = false;
-/** True if the redo log will not grow any more. */
-std::atomic_bool s_is_shutdown{false};
-/** Held while the file of the map is written or removed. No other latch is
-requested under it. */
-std::mutex s_file_mutex;
 IB_thread s_thread;
 IB_thread s_verify_thread;
 /** The map of the start-up, while the headers are read that were not read then;
 s_is_skipped and s_is_same belong to it. */
 Image_ptr s_start_image;
-
-/** Split a path into root and the rest.
-@param[in]   path    path
-@param[in]   is_abs  true to compare with the absolute paths of the roots
-@param[out]  root    number of the root
-@param[out]  rest    the rest, without slash at its ends
-@return false if it is not under a root */
-bool split_root(std::string_view path, bool is_abs, uint32_t &root,
-                std::string_view &rest) {
-  for (root = 0; root < s_roots.size(); ++root) {
-    const auto &prefix = is_abs ? s_roots[root].second : s_roots[root].first;
-
-    if (path.substr(0, prefix.size()) == prefix) {
-      rest = path.substr(prefix.size());
-      while (!rest.empty() && rest.front() == '/') rest.remove_prefix(1);
-      while (!rest.empty() && rest.back() == '/') rest.remove_suffix(1);
-      return true;
-    }
-  }
-  return false;
-}
-
-/** Where a file is: number of its root, and path relative to that. */
-using Place = std::pair<uint32_t, std::string>;
-
-/** Finds out where files are, whatever spelling of its directory the path of a
-file has. */
-class Place_finder {
- public:
-  /** @return nothing if the file is under none of the roots
-  @param[in]  path  path of a file */
-  std::optional<Place> find(const std::string &path) {
-    const auto pos = path.rfind('/') + 1;
-    const auto dir = path.substr(0, pos);
-    auto it = m_dirs.find(dir);
-
-    if (it == m_dirs.end()) {
-      it = m_dirs.emplace(dir, find_dir(dir)).first;
-    }
-    if (!it->second) {
-      return std::nullopt;
-    }
-    return Place{it->second->first, join(it->second->second, path.substr(pos))};
-  }
-
- private:
-  static std::optional<Place> find_dir(const std::string &dir) {
-    uint32_t root;
-    std::string_view rest;
-    const bool is_plain = dir.find("..") == std::string::npos;
-    /* `rest` is a part of what is split. */
-    const auto absolute = dir.substr(0, 2) == "./"
-                              ? MySQL_datadir_path.abs_path() + dir.substr(2)
-                              : std::string{};
-
-    if (is_plain &&
-        (split_root(dir, false, root, rest) ||
-         split_root(dir, true, root, rest) ||
-         (!absolute.empty() && split_root(absolute, true, root, rest)))) {
-      return Place{root, rest};
-    }
-
-    const auto real = Fil_path::get_real_path(dir.empty() ? "./" : dir);
-
-    if (split_root(real, true, root, rest)) {
-      return Place{root, rest};
-    }
-    return std::nullopt;
-  }
-
-  /** Directories by the paths that files were asked for with. */
-  std::unordered_map<std::string, std::optional<Place>> m_dirs;
-};
-
-std::string dir_path(uint32_t root, const std::string &path) {
-  return s_roots[root].second + path;
-}
-
-std::string make_config() {
-  std::ostringstream out;
-
-  out << server_config(MYSQL_VERSION_ID, dd::DD_VERSION, srv_page_size);
-  for (const auto &root : s_roots) {
-    out << root.first << '\n' << root.second << '\n';
-  }
-  return out.str();
-}
-
-std::string map_path(const char *name) {
-  std::string path{MySQL_datadir_path.path()};
-  return join(path, name);
-}
-
-/** Make a rename or removal of the map durable. */
-void sync_data_directory() {
-  const int fd =
-      ::open(MySQL_datadir_path.path().c_str(), O_RDONLY | O_DIRECTORY);
-
-  if (fd >= 0) {
-    (void)fsync(fd);
-    close(fd);
-  }
-}
-
-/** @return what tells one run of a server from another: the file of the global
-temporary tablespace, which each start makes anew, and the first of those for
-sessions, so that a server notices one with another innodb_temp_data_file_path,
-too; not the same as anything if there is no such file
-@param[in]  temp_path  path of the global one */
-File_identity run_identity(const std::string &temp_path) {
-  File_identity id{0, 0};
-  File_identity pool{0, 0};
-
-  if (!file_identity(AT_FDCWD, temp_path, id) || id.btime_nsec == 0) {
-    return {0, 0};
-  }
-  /* It may be elsewhere: then it is not here in either run. */
-  (void)file_identity(AT_FDCWD, map_path("#innodb_temp/temp_1.ibt"), pool);
-  id.ino += pool.ino * 1'000'003;
-  id.btime_nsec += pool.btime_nsec;
-  return id;
-}
-
-/** Read the map. @return the reason why there is none, or nullptr */
-const char *read_map() {
-  /* What is no plain file must neither be followed nor waited for. */
-  const int fd = ::open(map_path(MAP_NAME).c_str(),
-                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-  if (fd < 0) {
-    return errno == ENOENT ? "there is none" : "it cannot be opened";
-  }
-
-  auto image = std::make_shared<Image>();
-
-  if (const char *reason = image->open(fd)) {
-    return reason;
-  }
-  if (image->reader.summary().config != make_config()) {
-    return "release series, dictionary, page size or directories differ";
-  }
-  s_image = std::move(image);
-  return nullptr;
-}
 
 /** Read the journal of the map. */
 void read_journal() {
@@ -714,7 +281,7 @@ void read_journal() {
   std::string bytes(st.st_size, '\0');
 
   if (read_all(fd, 0, bytes.size(), bytes.data())) {
-    s_replayed = replay_journal(bytes, s_image->reader.id(), boot_id());
+    s_replayed = replay_journal(bytes, s_current.own()->reader.id(), boot_id());
   }
 }
 
@@ -735,7 +302,7 @@ bool recognise(const std::string &path, Found &found) {
   uint32_t root;
   std::string_view rest;
 
-  if (!split_root(path, false, root, rest)) {
+  if (!s_roots.split(path, false, root, rest)) {
     return false;
   }
 
@@ -743,7 +310,7 @@ bool recognise(const std::string &path, Found &found) {
   const auto dir_rest =
       pos == std::string::npos ? std::string_view{} : rest.substr(0, pos);
   const auto name = pos == std::string::npos ? rest : rest.substr(pos + 1);
-  const auto &reader = s_image->reader;
+  const auto &reader = s_current.own()->reader;
   const auto d = reader.summary().find_dir(root, dir_rest);
   File_identity id;
 
@@ -760,7 +327,7 @@ bool is_recognised(const std::string &path) {
 /** The scan of the directories begins: read the map.
 @param[in]  roots  what will be scanned */
 void begin_scan(const scan_observer::Roots &roots) {
-  s_roots = roots;
+  s_roots.set(roots);
   s_is_scanning = s_can_find = false;
   s_is_temp_file_same = false;
   s_n_matched = s_n_unknown = s_n_invalid = s_n_trusted = 0;
@@ -772,7 +339,7 @@ void begin_scan(const scan_observer::Roots &roots) {
   s_journalled_dirs.clear();
   s_listed_dir.clear();
   s_n_journal_files = 0;
-  s_image.reset();
+  s_current.set(nullptr);
   s_read_ids.begin();
   tablespace_scan::g_skip = nullptr;
   tablespace_scan::g_is_known = nullptr;
@@ -780,29 +347,28 @@ void begin_scan(const scan_observer::Roots &roots) {
   if (!g_enabled) {
     return;
   }
-  if (s_rejected != nullptr) {
+  if (s_current.rejected() != nullptr) {
     /* The scan is repeated without the map. */
     g_status.files_trusted = g_status.directories_changed = 0;
     g_status.state = "REJECTED";
-    s_reason = s_rejected;
+    s_reason = s_current.rejected();
   } else if (srv_force_recovery > 0) {
     g_status.state = "NOT USED";
     s_reason = "innodb_force_recovery is set";
-  } else if (const char *reason = read_map()) {
+  } else if (const char *reason = s_current.read()) {
     g_status.state = "NONE";
     s_reason = reason;
   } else {
-    const auto &reader = s_image->reader;
+    const auto &reader = s_current.own()->reader;
 
-    s_is_temp_file_same = reader.session().temp_file.is_same(
-        run_identity(reader.summary().temp_path));
+    s_is_temp_file_same = s_current.is_of_last_run();
 
     g_status.state = "USED";
     read_journal();
     s_is_skipped.resize(reader.summary().dirs.size());
     s_is_same.resize(reader.n_files());
     s_is_scanning = s_can_find = true;
-    s_dropped.limit(SPACE_UNKNOWN);
+    s_current.dropped().limit(SPACE_UNKNOWN);
     tablespace_scan::g_skip = skip;
     tablespace_scan::g_is_known = is_recognised;
     return;
@@ -828,9 +394,9 @@ bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
   Dir_identity id;
 
   if (!dir.is_settled() ||
-      !(dir.is_whole || (d >= 0 && s_image->dir(d).is_trusted)) ||
+      !(dir.is_whole || (d >= 0 && s_current.own()->dir(d).is_trusted)) ||
       !dir_identity(path, id) || id != dir.identity ||
-      s_image->trusted_devs.count(id.dev) == 0) {
+      s_current.own()->trusted_devs.count(id.dev) == 0) {
     return false;
   }
 
@@ -849,17 +415,17 @@ bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
     if (exists) {
       there.emplace_back(name, st.st_ino);
     }
-    if (is_in_map && s_image->reader.find_file(d, name, found)) {
+    if (is_in_map && s_current.own()->reader.find_file(d, name, found)) {
       changed.push_back(found.no);
     }
   }
-  if (s_image->reader.is_damaged()) {
+  if (s_current.own()->reader.is_damaged()) {
     return false;
   }
 
   if (is_in_map) {
     s_is_skipped[d] = true;
-    s_n_trusted += s_image->dir(d).n_files - changed.size();
+    s_n_trusted += s_current.own()->dir(d).n_files - changed.size();
   }
   {
     const std::lock_guard guard(s_journalled_mutex);
@@ -893,11 +459,12 @@ bool skip_directory(
   uint32_t root;
   std::string_view rest;
 
-  if (!s_is_scanning || !is_recursive || !split_root(path, true, root, rest)) {
+  if (!s_is_scanning || !is_recursive ||
+      !s_roots.split(path, true, root, rest)) {
     return false;
   }
 
-  const auto d = s_image->reader.summary().find_dir(root, rest);
+  const auto d = s_current.own()->reader.summary().find_dir(root, rest);
   const auto watched = s_replayed.find(root, rest);
   Dir_identity id;
 
@@ -913,22 +480,22 @@ bool skip_directory(
     if (watched->is_whole) {
       return true;
     }
-  } else if (d < 0 || !s_image->dir(d).is_trusted ||
-             s_image->dir(d).is_partial || !dir_identity(path, id) ||
-             id != s_image->dir(d).identity) {
+  } else if (d < 0 || !s_current.own()->dir(d).is_trusted ||
+             s_current.own()->dir(d).is_partial || !dir_identity(path, id) ||
+             id != s_current.own()->dir(d).identity) {
     ++s_n_listed;
-    if (d >= 0 && !rest.empty() && s_image->dir(d).n_files > 0) {
+    if (d >= 0 && !rest.empty() && s_current.own()->dir(d).n_files > 0) {
       note_listed_again(path);
     }
     return false;
   } else {
     s_is_skipped[d] = true;
-    s_n_trusted += s_image->dir(d).n_files;
+    s_n_trusted += s_current.own()->dir(d).n_files;
   }
 
-  for (const auto child : s_image->children[d]) {
-    const auto &dir = s_image->dir(child);
-    push_dir({dir.identity.ino, dir_path(root, dir.path)});
+  for (const auto child : s_current.own()->children[d]) {
+    const auto &dir = s_current.own()->dir(child);
+    push_dir({dir.identity.ino, s_roots.dir_path(root, dir.path)});
   }
   return true;
 }
@@ -981,23 +548,23 @@ void note_space_id(space_id_t space_id) {
     ++s_n_unknown;
     if (space_id == 0 || space_id == SPACE_UNKNOWN) {
       ++s_n_invalid;
-    } else if (split_root(t_unknown_file, false, root, rest)) {
+    } else if (s_roots.split(t_unknown_file, false, root, rest)) {
       s_read_ids.add(key(root, std::string(rest)), space_id);
     }
     /* The other name may be in a directory that is not listed. IMPORT by a
     server without the map would have changed the ID under both. */
     if (s_is_scanning && lstat(t_unknown_file.c_str(), &st) == 0 &&
         S_ISREG(st.st_mode) && st.st_nlink > 1) {
-      s_rejected = "a file that it does not know has more than one name";
+      s_current.distrust("a file that it does not know has more than one name");
     }
     t_unknown_file.clear();
   }
 
   Found found;
 
-  if (s_is_scanning && s_image->reader.find(space_id, found) &&
+  if (s_is_scanning && s_current.own()->reader.find(space_id, found) &&
       is_skipped(found.dir, found.no)) {
-    s_rejected = "a file has the ID of a file that was not read";
+    s_current.distrust("a file has the ID of a file that was not read");
   }
 }
 
@@ -1012,18 +579,18 @@ bool end_scan(bool has_duplicates) {
   tablespace_scan::g_skip = nullptr;
   tablespace_scan::g_is_known = nullptr;
 
-  if (s_rejected == nullptr && s_image->reader.is_damaged()) {
-    s_rejected = DAMAGED;
+  if (s_current.rejected() == nullptr && s_current.own()->reader.is_damaged()) {
+    s_current.distrust(DAMAGED);
   }
-  if (s_rejected == nullptr && has_duplicates) {
+  if (s_current.rejected() == nullptr && has_duplicates) {
     /* The start will be refused: the list of them has to be complete. */
-    s_rejected = "a tablespace has more than one file";
+    s_current.distrust("a tablespace has more than one file");
   }
 
   const size_t n_known = s_n_trusted + s_n_matched;
 
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << n_known << " of "
-                          << s_image->reader.n_files()
+                          << s_current.own()->reader.n_files()
                           << " files are as they were; " << s_n_listed
                           << " directories were listed and " << s_n_unknown
                           << " headers read"
@@ -1032,15 +599,16 @@ bool end_scan(bool has_duplicates) {
                                   : "; one that had changed is '" +
                                         s_listed_dir + "'");
 
-  if (s_rejected != nullptr) {
+  if (s_current.rejected() != nullptr) {
     if (n_known > 0) {
       return true;
     }
     /* All was read anyway. */
     s_can_find = false;
-    s_image.reset();
+    s_current.set(nullptr);
     g_status.state = "REJECTED";
-    ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << s_rejected;
+    ib::info(ER_IB_MSG_383)
+        << "Tablespace map not used: " << s_current.rejected();
     return false;
   }
 
@@ -1066,44 +634,11 @@ class Scan_observer : public scan_observer::Observer {
 
 Scan_observer s_scan_observer;
 
-bool is_forgotten(space_id_t space_id) { return s_dropped.has(space_id); }
-
-/** @return the path of a file, as the server writes it
-@param[in]  dir   directory
-@param[in]  file  file in it */
-std::string file_path(const Directory &dir, const File &file) {
-  const auto &[prefix, abs_prefix] = s_roots[dir.root];
-  const auto rest = join(dir.path, file.name);
-  const auto abs = abs_prefix + rest;
-  const auto home = MySQL_datadir_path.abs_path();
-
-  /* A root may be above the data directory. */
-  return abs.compare(0, home.size(), home) == 0 ? "./" + abs.substr(home.size())
-                                                : prefix + rest;
-}
-
 /** @return true if the header of a file was not read at start-up
 @param[in]  dir  number of its directory in the map of the start-up
 @param[in]  no   its number there */
 bool is_unread(uint32_t dir, uint32_t no) {
   return is_skipped(dir, no) || s_is_same[no];
-}
-
-/** The map cannot be right. Let the next start read all files, too.
-@param[in]  reason  what is wrong with it
-@return true if there is no map any more */
-bool reject(const char *reason) {
-  s_rejected = reason;
-  if (srv_read_only_mode) {
-    return false;
-  }
-
-  const std::lock_guard guard(s_file_mutex);
-  const bool is_gone =
-      unlink(map_path(MAP_NAME).c_str()) == 0 || errno == ENOENT;
-
-  sync_data_directory();
-  return is_gone;
 }
 
 /** Scan again without the map, which was rejected, in the middle of recovery.
@@ -1131,16 +666,16 @@ bool scan_in_recovery() {
 }  // namespace
 
 bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
-  if (!s_can_find || is_forgotten(space_id)) {
+  if (!s_can_find || s_current.is_dropped(space_id)) {
     return false;
   }
   Found found;
 
-  if (!s_image->reader.find(space_id, found) ||
+  if (!s_current.own()->reader.find(space_id, found) ||
       !is_skipped(found.dir, found.no)) {
     return false;
   }
-  const auto &dir = s_image->dir(found.dir);
+  const auto &dir = s_current.own()->dir(found.dir);
 
   root = dir.root;
   path = join(dir.path, found.file.name);
@@ -1153,39 +688,42 @@ bool can_look_up(space_id_t space_id) {
   if (!s_can_find) {
     return !s_has_failed;
   }
-  if (s_rejected == nullptr && recv_recovery_is_on() &&
+  if (s_current.rejected() == nullptr && recv_recovery_is_on() &&
       fsp_is_ibd_tablespace(space_id)) {
     if (!s_is_temp_file_same) {
       /* It, or its IMPORT, has written the redo log. */
-      (void)reject(FOREIGN);
-    } else if (s_compared.insert(space_id).second && !is_forgotten(space_id) &&
-               s_image->reader.find(space_id, found) &&
+      (void)s_current.reject(FOREIGN);
+    } else if (s_compared.insert(space_id).second &&
+               !s_current.is_dropped(space_id) &&
+               s_current.own()->reader.find(space_id, found) &&
                is_unread(found.dir, found.no) &&
-               read_header(file_path(s_image->dir(found.dir), found.file))
+               read_header(s_roots.file_path(place_of(
+                               s_current.own()->dir(found.dir), found.file)))
                    .is_not_of(space_id)) {
-      (void)reject("a file has another tablespace ID than it says");
+      (void)s_current.reject("a file has another tablespace ID than it says");
     }
   }
-  return s_rejected == nullptr || scan_in_recovery();
+  return s_current.rejected() == nullptr || scan_in_recovery();
 }
 
 bool must_scan() {
-  if (!s_can_find || s_rejected != nullptr || !s_image->reader.is_damaged()) {
+  if (!s_can_find || s_current.rejected() != nullptr ||
+      !s_current.own()->reader.is_damaged()) {
     return false;
   }
-  (void)reject(DAMAGED);
+  (void)s_current.reject(DAMAGED);
   return true;
 }
 
 bool search_missing() {
   const auto &ids = recv_sys->missing_ids;
 
-  if (s_can_find && s_rejected == nullptr &&
+  if (s_can_find && s_current.rejected() == nullptr &&
       std::any_of(ids.begin(), ids.end(), [](space_id_t space_id) {
         return fsp_is_ibd_tablespace(space_id) &&
                fil_scanned_path(space_id).empty();
       })) {
-    (void)reject("recovery misses a tablespace");
+    (void)s_current.reject("recovery misses a tablespace");
     (void)scan_in_recovery();
   }
   return recv_sys->found_corrupt_fs;
@@ -1227,9 +765,9 @@ void forget_dropped(const std::vector<const dd::Tablespace *> &tablespaces) {
       known.insert(space_id);
     }
   }
-  (void)s_image->reader.read_ids([&](space_id_t space_id) {
+  (void)s_current.own()->reader.read_ids([&](space_id_t space_id) {
     if (known.count(space_id) == 0 && fil_scanned_path(space_id).empty()) {
-      s_dropped.end(space_id);
+      s_current.dropped().end(space_id);
     }
   });
 }
@@ -1241,11 +779,11 @@ dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
     /* A scan has failed since recovery ended. */
     return DB_ERROR;
   }
-  if (s_image == nullptr) {
+  if (s_current.own() == nullptr) {
     return DB_SUCCESS;
   }
   if (!s_is_ours) {
-    (void)reject(FOREIGN);
+    (void)s_current.reject(FOREIGN);
     return fil_scan_again();
   }
   if (!s_is_validating) {
@@ -1253,7 +791,7 @@ dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
   }
   /* The last directories that were compared. */
   std::pair<std::string, std::string> last;
-  Place_finder finder;
+  Place_finder finder{s_roots};
 
   const auto is_lost = [&](const dd::Tablespace &space) {
     const auto &p = space.se_private_data();
@@ -1296,13 +834,13 @@ dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
     forget_dropped(tablespaces);
     return DB_SUCCESS;
   }
-  s_rejected = "a file is not where the dictionary says";
+  s_current.distrust("a file is not where the dictionary says");
   return fil_scan_again();
 }
 
 void forget(space_id_t space_id) {
   if (g_enabled) {
-    s_dropped.end(space_id);
+    s_current.dropped().end(space_id);
   }
 }
 
@@ -1378,7 +916,7 @@ bool is_temp_file_ours(dd::cache::Dictionary_client *client) {
                           &space) &&
          space != nullptr && space->files().size() == 1 &&
          (*space->files().begin())->filename().c_str() ==
-             s_image->reader.summary().temp_path;
+             s_current.own()->reader.summary().temp_path;
 }
 
 /** @return true if no other server has run since the map was written. Whatever
@@ -1386,14 +924,14 @@ a server does to the dictionary or to files, it makes the redo log longer; and
 it makes a new temporary file before that.
 @param[in]  client  dictionary client */
 bool is_ours(dd::cache::Dictionary_client *client) {
-  return log_sys->recovered_lsn == s_image->reader.session().end_lsn ||
+  return log_sys->recovered_lsn == s_current.own()->reader.session().end_lsn ||
          (s_is_temp_file_same && is_temp_file_ours(client));
 }
 
 /** @return why the dictionary has to be read in full, or nullptr */
 const char *why_read_all() {
-  if (!s_image->reader.summary().is_clean ||
-      s_image->reader.session().is_behind) {
+  if (!s_current.own()->reader.summary().is_clean ||
+      s_current.own()->reader.session().is_behind) {
     return "it was not known to agree with the files";
   }
   return srv_redo_log ? nullptr : "the redo log is disabled";
@@ -1435,7 +973,7 @@ bool is_all_journalled() {
     struct stat st;
 
     if (!dir.is_settled() ||
-        lstat(dir_path(key.first, key.second).c_str(), &st) == 0 ||
+        lstat(s_roots.dir_path(key.first, key.second).c_str(), &st) == 0 ||
         std::any_of(dir.files.begin(), dir.files.end(),
                     [](const auto &file) { return file.second; })) {
       return false;
@@ -1451,7 +989,7 @@ const char *find_difference(Difference &difference) {
   constexpr auto CHANGED = "files have changed";
   constexpr auto TOO_MANY = "many files have changed";
   /* To ask for a file may find out that the map is damaged, and begin anew. */
-  const auto image = s_image;
+  const auto image = s_current.own();
   const auto &reader = image->reader;
   const auto max_n = std::min<size_t>(
       MAX_DIFFERENCES, std::max<size_t>(reader.n_files() / LOOK_UP_COST, 1000));
@@ -1479,10 +1017,10 @@ const char *find_difference(Difference &difference) {
     }
     const auto path = fil_scanned_path(space_id);
 
-    if (s_image != image) {
+    if (s_current.own() != image) {
       return DAMAGED;
     }
-    if (path.empty() || is_forgotten(space_id)) {
+    if (path.empty() || s_current.is_dropped(space_id)) {
       /* The redo log has dropped it. */
       continue;
     }
@@ -1567,49 +1105,6 @@ bool has_other_name(const dd::Tablespace *space) {
   return object != nullptr && space->name() != object->name;
 }
 
-/** @return what the map says of this server
-@param[in]  is_behind  true if the server has done DDL since the map was made */
-Session make_session(bool is_behind) {
-  Session session;
-
-  if (!srv_redo_log) {
-    return session;
-  }
-  session.is_behind = is_behind;
-  if (s_is_shutdown) {
-    session.end_lsn = log_get_lsn(*log_sys);
-  } else {
-    session.temp_file =
-        run_identity(srv_tmp_space.first_datafile()->filepath());
-  }
-  return session;
-}
-
-/** Write the session into the header of the map. If that is torn, the next
-start has no map.
-@param[in]  is_behind  false if the map is as it should be otherwise
-@return true if it was written */
-bool write_session(bool is_behind) {
-  const std::lock_guard guard(s_file_mutex);
-  const int fd = ::open(map_path(MAP_NAME).c_str(),
-                        O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-  if (fd < 0) {
-    return false;
-  }
-  const auto close_guard = create_scope_guard([fd]() { close(fd); });
-
-  std::string header(HEADER_BYTES, '\0');
-  const auto n_bytes = static_cast<ssize_t>(HEADER_BYTES);
-
-  return s_image != nullptr && s_image->is_file(fd) &&
-         !s_image->reader.is_damaged() && !s_is_given_up &&
-         ::pread(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
-         set_session(header, make_session(is_behind)) &&
-         ::pwrite(fd, header.data(), HEADER_BYTES, 0) == n_bytes &&
-         fdatasync(fd) == 0;
-}
-
 /** Collect the names of the tablespaces of the map that the start needs.
 @param[in]   difference  how the files differ
 @param[in]   ddl_log     what it says
@@ -1621,7 +1116,7 @@ bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
                   std::unordered_set<std::string> &maybe) {
   std::unordered_set<uint32_t> undo_nums;
 
-  for (const auto &undo : s_image->reader.summary().undo) {
+  for (const auto &undo : s_current.own()->reader.summary().undo) {
     names[undo.second] = undo.first;
     undo_nums.insert(undo.first);
   }
@@ -1645,14 +1140,15 @@ bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
         difference.gone.count(space_id) != 0) {
       return;
     }
-    if (s_image->reader.find(space_id, found)) {
-      names[space_name(s_image->dir(found.dir), found.file)] = space_id;
+    if (s_current.own()->reader.find(space_id, found)) {
+      names[space_name(s_current.own()->dir(found.dir), found.file)] = space_id;
     } else {
       is_good = false;
     }
   };
 
-  for (const auto space_id : s_image->reader.summary().opened_at_start) {
+  for (const auto space_id :
+       s_current.own()->reader.summary().opened_at_start) {
     add(space_id);
   }
 
@@ -1671,9 +1167,10 @@ bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
 
     /* What is being made, or was removed, need not be in the map. General ones
     are there by now. */
-    if (!is_forgotten(space_id) && s_image->reader.find(space_id, found) &&
+    if (!s_current.is_dropped(space_id) &&
+        s_current.own()->reader.find(space_id, found) &&
         !fsp_is_shared_tablespace(found.file.flags)) {
-      const auto name = space_name(s_image->dir(found.dir), found.file);
+      const auto name = space_name(s_current.own()->dir(found.dir), found.file);
 
       if (names.count(name) == 0) {
         add(space_id);
@@ -1692,7 +1189,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   s_is_validating =
       srv_validate_tablespace_paths || recv_needed_recovery || !ibuf_is_empty();
 
-  if (s_image == nullptr || !s_can_find) {
+  if (s_current.own() == nullptr || !s_can_find) {
     return false;
   }
 
@@ -1703,7 +1200,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   }
   if (!srv_read_only_mode) {
     /* A server that ends from here on, before it writes a map, is no other. */
-    (void)write_session(true);
+    (void)s_current.write_session(true);
   }
 
   Ddl_log ddl_log;
@@ -1760,10 +1257,10 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
       reason = "a file of the dictionary is not where it was";
     }
   }
-  if (reason == nullptr && !s_dropped.all([&](space_id_t space_id) {
+  if (reason == nullptr && !s_current.dropped().all([&](space_id_t space_id) {
         Found file;
         return difference.gone.count(space_id) != 0 || ddl_log.has(space_id) ||
-               !s_image->reader.find(space_id, file);
+               !s_current.own()->reader.find(space_id, file);
       })) {
     reason = "the redo log drops a tablespace whose file is there";
   }
@@ -1772,16 +1269,16 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     for (const auto &name : names) {
       (void)fil_scanned_path(name.second);
     }
-  } else if (s_image != nullptr) {
+  } else if (s_current.own() != nullptr) {
     /* The threads of the validation look all files up. */
-    const auto image = s_image;
+    const auto image = s_current.own();
 
     if (!image->reader.read_ids(
             [](space_id_t space_id) { (void)fil_scanned_path(space_id); })) {
       (void)fil_scanned_path(SPACE_UNKNOWN);
     }
   }
-  if (s_image == nullptr) {
+  if (s_current.own() == nullptr) {
     /* It was damaged, and all directories were scanned. */
     return false;
   }
@@ -1793,14 +1290,15 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
     return false;
   }
 
-  fil_set_max_space_id_if_bigger(s_image->reader.summary().max_space_id);
-  s_start_map_id = s_image->reader.id();
+  fil_set_max_space_id_if_bigger(
+      s_current.own()->reader.summary().max_space_id);
+  s_start_map_id = s_current.own()->reader.id();
   for (const auto &added : difference.added_paths) {
     s_added.insert(added.first);
   }
   for (const auto &[space_id, name] : difference.gone) {
     if (difference.added_paths.count(space_id) == 0) {
-      s_dropped.end(space_id);
+      s_current.dropped().end(space_id);
     }
   }
 
@@ -1845,12 +1343,6 @@ bool has_key() {
   return key != nullptr;
 }
 
-/** @return the current map, or nullptr */
-Image_ptr current_image() {
-  const std::lock_guard guard(s_mutex);
-  return s_image;
-}
-
 /** What the current map says of a tablespace. */
 struct Known {
   /** Path of its file. */
@@ -1867,11 +1359,11 @@ struct Known {
 @param[in]  space_id  tablespace ID
 @return nothing if it is not there, or was dropped */
 std::optional<Known> find_known(space_id_t space_id) {
-  if (is_forgotten(space_id)) {
+  if (s_current.is_dropped(space_id)) {
     return std::nullopt;
   }
 
-  const auto image = current_image();
+  const auto image = s_current.image();
   Found found;
 
   if (image == nullptr || !image->reader.find(space_id, found) ||
@@ -1881,8 +1373,9 @@ std::optional<Known> find_known(space_id_t space_id) {
   }
   const auto &dir = image->dir(found.dir);
 
-  return Known{file_path(dir, found.file), space_name(dir, found.file),
-               found.file.flags, found.file.identity};
+  return Known{s_roots.file_path(place_of(dir, found.file)),
+               space_name(dir, found.file), found.file.flags,
+               found.file.identity};
 }
 
 }  // namespace
@@ -1926,20 +1419,19 @@ bool is_discarded(const dd::Tablespace *space) {
 }
 
 bool is_unread(space_id_t space_id, const std::string &path) {
-  if (s_image == nullptr || s_is_skipped.empty()) {
+  if (s_current.own() == nullptr || s_is_skipped.empty()) {
     return false;
   }
   Found found;
 
-  if (!s_image->reader.find(space_id, found)) {
-    return s_image->reader.is_damaged();
+  if (!s_current.own()->reader.find(space_id, found)) {
+    return s_current.own()->reader.is_damaged();
   }
 
-  const auto &dir = s_image->dir(found.dir);
+  const auto &dir = s_current.own()->dir(found.dir);
 
   return is_unread(found.dir, found.no) &&
-         Place_finder{}.find(path) ==
-             Place{dir.root, join(dir.path, found.file.name)};
+         Place_finder{s_roots}.find(path) == place_of(dir, found.file);
 }
 
 bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
@@ -1988,7 +1480,7 @@ void note_opened(space_id_t space_id, const std::string &path) {
     return;
   }
 
-  Place_finder finder;
+  Place_finder finder{s_roots};
 
   if (finder.find(path) != finder.find(space->files.front().name)) {
     s_is_elsewhere = true;
@@ -2007,10 +1499,10 @@ the newest tablespace first: it has the newest key, which new tablespaces get.
 void learn_key() {
   size_t n_attempts = 0;
 
-  if (s_image == nullptr) {
+  if (s_current.own() == nullptr) {
     return;
   }
-  const auto &ids = s_image->reader.summary().encrypted;
+  const auto &ids = s_current.own()->reader.summary().encrypted;
 
   for (auto id = ids.rbegin();
        id != ids.rend() && !is_key_known() && n_attempts < MAX_KEY_ATTEMPTS;
@@ -2037,22 +1529,6 @@ void note_validation(size_t n_differing, size_t n_left) {
 
 namespace {
 
-/** Give the map up.
-@param[in]  why  what is wrong with it */
-void give_up(const char *why) {
-  if (s_is_given_up.exchange(true)) {
-    return;
-  }
-  if (reject(why)) {
-    ib::warn(ER_IB_MSG_383) << "Tablespace map was removed, because " << why
-                            << "; the next start reads all files";
-  } else {
-    ib::warn(ER_IB_MSG_383)
-        << "Tablespace map should be removed, because " << why
-        << ", but cannot be: '" << map_path(MAP_NAME) << "'";
-  }
-}
-
 /** Read a header and compare it with the map.
 @param[in]  space_id  tablespace ID */
 void verify(space_id_t space_id) {
@@ -2066,7 +1542,7 @@ void verify(space_id_t space_id) {
   const auto written_seq = s_written_seq.load();
   const auto known = find_known(space_id);
 
-  if (!known || s_is_given_up) {
+  if (!known || s_current.is_given_up()) {
     return;
   }
 
@@ -2080,7 +1556,7 @@ void verify(space_id_t space_id) {
   another one; during DDL it may have any ID. Such a file is left to those who
   open it. */
   const bool is_ddl = s_ddl_seq != seq || s_n_ddl != 0 ||
-                      is_forgotten(space_id) ||
+                      s_current.is_dropped(space_id) ||
                       (written_seq != seq && seq != FIRST_SEQ &&
                        !known->identity.is_same(header.identity));
 
@@ -2093,7 +1569,7 @@ void verify(space_id_t space_id) {
         << (header.space_id == SPACE_UNKNOWN
                 ? std::string("it has no plain header")
                 : "its header has the ID " + std::to_string(header.space_id));
-    give_up("a file was changed in place");
+    s_current.give_up("a file was changed in place");
   }
 }
 
@@ -2161,7 +1637,7 @@ thread_local struct {
     File_identity now;
 
     return std::exchange(space_id, SPACE_UNKNOWN) == id && header.is_of(id) &&
-           !is_forgotten(id) && file_identity(AT_FDCWD, path, now) &&
+           !s_current.is_dropped(id) && file_identity(AT_FDCWD, path, now) &&
            now.is_same(header.identity);
   }
 } t_read_ahead;
@@ -2226,7 +1702,7 @@ void make_object(space_id_t space_id, const Known &known) {
   IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
 
   /* Who drops a tablespace lets the map forget it before its object goes. */
-  if (has_object(space_id) || is_forgotten(space_id)) {
+  if (has_object(space_id) || s_current.is_dropped(space_id)) {
     return;
   }
 
@@ -2414,7 +1890,7 @@ void open(const char *space_name) {
 
   const std::string_view name{space_name};
   const auto pos = name.find('/');
-  const auto image = current_image();
+  const auto image = s_current.image();
 
   if (pos == std::string_view::npos || image == nullptr) {
     return;
@@ -2423,7 +1899,7 @@ void open(const char *space_name) {
   const auto &reader = image->reader;
   /* One that is elsewhere is left to those who open it. */
   const auto place =
-      Place_finder{}.find("./" + std::string(name) + dot_ext[IBD]);
+      Place_finder{s_roots}.find("./" + std::string(name) + dot_ext[IBD]);
 
   if (!place) {
     return;
@@ -2460,7 +1936,7 @@ void end_ddl() {
 namespace {
 
 /** Finds the directories of DDL; s_ddl_finder_mutex protects it. */
-Place_finder s_ddl_finder;
+Place_finder s_ddl_finder{s_roots};
 std::mutex s_ddl_finder_mutex;
 
 /** Begin a change of a file in the journal.
@@ -2482,7 +1958,7 @@ bool begin_change(space_id_t space_id, const std::string &path,
   const auto is_root = pos == std::string::npos;
 
   change.dir = {place->first, is_root ? "" : place->second.substr(0, pos)};
-  change.dir_path = dir_path(change.dir.first, change.dir.second);
+  change.dir_path = s_roots.dir_path(change.dir.first, change.dir.second);
   change.name = is_root ? place->second : place->second.substr(pos + 1);
   change.space_id = space_id;
   return s_journal.begin_change(change);
@@ -2496,7 +1972,7 @@ Ddl::Ddl(space_id_t space_id, bool is_dropped)
       m_space_id(space_id),
       m_is_dropped(m_is_noted && is_dropped) {
   if (m_is_dropped) {
-    s_dropped.begin(m_space_id);
+    s_current.dropped().begin(m_space_id);
   }
   if (m_is_noted) {
     begin_ddl();
@@ -2530,7 +2006,7 @@ void Ddl::end() {
 
 Ddl::~Ddl() {
   if (m_is_dropped) {
-    s_dropped.end(m_space_id);
+    s_current.dropped().end(m_space_id);
   }
   for (const auto &change : m_changes) {
     if (change.no != 0) {
@@ -2549,7 +2025,7 @@ void note_autoextend(space_id_t space_id, uint64_t n_bytes) {
   if (!s_is_started || n_bytes == 0) {
     return;
   }
-  const auto image = current_image();
+  const auto image = s_current.image();
 
   if (image != nullptr && fsp_is_ibd_tablespace(space_id)) {
     const auto &ids = image->reader.summary().opened_at_start;
@@ -2570,9 +2046,7 @@ Import::Import() : m_is_noted(s_is_started) {
   ++s_import_seq;
   begin_ddl();
 
-  const std::lock_guard guard(s_file_mutex);
-  (void)unlink(map_path(MAP_NAME).c_str());
-  sync_data_directory();
+  s_current.remove();
 }
 
 Import::~Import() {
@@ -2783,7 +2257,7 @@ void Writer::collect_spaces() {
     m_summary.is_clean = false;
   }
 
-  Place_finder finder;
+  Place_finder finder{s_roots};
 
   for (auto &space : spaces) {
     m_open_ids.insert(space.id);
@@ -2816,7 +2290,8 @@ void Writer::add(const Directory &dir, const File &file, const Space *space) {
     const bool is_odd =
         space == nullptr
             ? m_opened_before.count(out.space_id) != 0
-            : space->has_autoextend || space->path != file_path(dir, file);
+            : space->has_autoextend ||
+                  space->path != s_roots.file_path(place_of(dir, file));
 
     if (is_odd || fsp_is_shared_tablespace(out.flags)) {
       m_summary.opened_at_start.push_back(out.space_id);
@@ -2831,12 +2306,12 @@ void Writer::add(const Directory &dir, const File &file, const Space *space) {
 }
 
 bool Writer::carry_over(uint32_t old_no, const Directory &dir) {
-  const auto &reader = s_image->reader;
+  const auto &reader = s_current.own()->reader;
 
   if (!reader.read_files(old_no, [&](const File &file, uint32_t) {
         const auto space = find_space(dir, file.name);
 
-        return !is_stopped() && !is_forgotten(file.space_id) &&
+        return !is_stopped() && !s_current.is_dropped(file.space_id) &&
                (space == nullptr ? m_open_ids.count(file.space_id) == 0
                                  : space->id == file.space_id);
       })) {
@@ -2866,8 +2341,9 @@ bool Writer::is_stray(space_id_t space_id) {
   has to complain about; or a table that nobody has used yet. */
   return !is_ddl_under_way() && s_is_validating &&
          fsp_is_ibd_tablespace(space_id) && !is_late(space_id) &&
-         m_open_ids.count(space_id) == 0 && !is_forgotten(space_id) &&
-         (s_image == nullptr || !s_image->reader.find(space_id, found)) &&
+         m_open_ids.count(space_id) == 0 && !s_current.is_dropped(space_id) &&
+         (s_current.own() == nullptr ||
+          !s_current.own()->reader.find(space_id, found)) &&
          m_stray_ids.insert(space_id).second;
 }
 
@@ -2886,8 +2362,8 @@ bool Writer::list_file(const std::string &path, const std::string &name,
   if (!file_identity(AT_FDCWD, path, file.identity) || file.identity.ino == 0) {
     return false;
   }
-  if (old_no >= 0 && s_image->reader.find_file(old_no, name, known) &&
-      !is_forgotten(known.file.space_id) &&
+  if (old_no >= 0 && s_current.own()->reader.find_file(old_no, name, known) &&
+      !s_current.is_dropped(known.file.space_id) &&
       (space == nullptr ? m_open_ids.count(known.file.space_id) == 0
                         : space->id == known.file.space_id) &&
       known.file.identity.is_same(file.identity) &&
@@ -2923,7 +2399,7 @@ bool Writer::list_file(const std::string &path, const std::string &name,
 
 void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
                   std::vector<std::string> &children) {
-  tablespace_scan::Dir_reader reader(phys);
+  Dir_reader reader(phys);
 
   if (!reader.is_open()) {
     m_has_failed =
@@ -2996,7 +2472,7 @@ void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
 @return false if it is not looked into */
 bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
                   uint32_t depth) {
-  const std::string phys = dir_path(root, path);
+  const std::string phys = s_roots.dir_path(root, path);
   const auto no = static_cast<uint32_t>(m_summary.dirs.size());
   Directory dir{root, path, {}, true, depth == 0 ? no : parent};
   std::vector<std::string> children;
@@ -3018,18 +2494,20 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
   dir.first_file = m_builder.n_files();
 
   const auto old_no =
-      s_image == nullptr ? -1 : s_image->reader.summary().find_dir(root, path);
+      s_current.own() == nullptr
+          ? -1
+          : s_current.own()->reader.summary().find_dir(root, path);
 
   dir.is_trusted = !is_coarse(dir.identity);
 
   /* What the last map trusts either was old enough, or has a time of our own.
    */
-  if (m_may_carry && old_no >= 0 && s_image->dir(old_no).is_trusted &&
-      !s_image->dir(old_no).is_partial &&
-      s_image->dir(old_no).identity == dir.identity &&
+  if (m_may_carry && old_no >= 0 && s_current.own()->dir(old_no).is_trusted &&
+      !s_current.own()->dir(old_no).is_partial &&
+      s_current.own()->dir(old_no).identity == dir.identity &&
       carry_over(old_no, dir)) {
-    for (const auto child : s_image->children[old_no]) {
-      const auto &child_path = s_image->dir(child).path;
+    for (const auto child : s_current.own()->children[old_no]) {
+      const auto &child_path = s_current.own()->dir(child).path;
       const auto pos = child_path.rfind('/');
       children.push_back(pos == std::string::npos ? child_path
                                                   : child_path.substr(pos + 1));
@@ -3083,12 +2561,12 @@ bool Writer::has(space_id_t space_id) const {
 }
 
 void Writer::collect() {
-  m_summary.config = make_config();
+  m_summary.config = config_of(s_roots);
   m_summary.is_clean = s_is_clean;
   m_summary.temp_path = srv_tmp_space.first_datafile()->filepath();
-  m_session = make_session(false);
-  if (s_image != nullptr) {
-    const auto &ids = s_image->reader.summary().opened_at_start;
+  m_session = s_current.make_session(false);
+  if (s_current.own() != nullptr) {
+    const auto &ids = s_current.own()->reader.summary().opened_at_start;
     m_opened_before.insert(ids.begin(), ids.end());
   }
   collect_spaces();
@@ -3098,7 +2576,7 @@ void Writer::collect() {
   }
 
   for (const auto &[place, space] : m_spaces) {
-    if (!space.is_seen && !is_forgotten(space.id) &&
+    if (!space.is_seen && !s_current.is_dropped(space.id) &&
         !s_journal.is_touched(space.id)) {
       note_obstacle(space.path, "was not found");
       m_summary.is_clean = false;
@@ -3107,13 +2585,14 @@ void Writer::collect() {
 
   /* A file that was there and that nobody dropped. */
   m_builder.sort_ids();
-  if (s_image != nullptr) {
-    (void)s_image->reader.read_ids([this](space_id_t space_id) {
+  if (s_current.own() != nullptr) {
+    (void)s_current.own()->reader.read_ids([this](space_id_t space_id) {
       Found found;
 
-      if (!has(space_id) && !is_forgotten(space_id) &&
+      if (!has(space_id) && !s_current.is_dropped(space_id) &&
           !s_journal.is_touched(space_id) &&
-          !(s_image->reader.find(space_id, found) && found.file.is_stray)) {
+          !(s_current.own()->reader.find(space_id, found) &&
+            found.file.is_stray)) {
         m_summary.is_clean = false;
         m_has_loss = m_has_loss ||
                      (!is_ddl_under_way() && m_open_ids.count(space_id) == 0);
@@ -3140,7 +2619,7 @@ bool Writer::make() {
   collect();
 
   if (is_stopped() || m_has_failed || !m_builder.finish(m_summary, m_session) ||
-      (s_image != nullptr && s_image->reader.is_damaged())) {
+      (s_current.own() != nullptr && s_current.own()->reader.is_damaged())) {
     return false;
   }
 
@@ -3184,11 +2663,6 @@ bool Writer::put_in_place() {
   return true;
 }
 
-/** @return the largest tablespace ID of the map that the server can drop */
-space_id_t known_max_id() {
-  return s_image == nullptr ? 0 : s_image->reader.summary().max_space_id;
-}
-
 /** @return what looks directories up in a map
 @param[in]  image  the map */
 Journal::Find_base base_of(const Image_ptr &image) {
@@ -3227,7 +2701,7 @@ Written write_map(const std::function<bool()> &must_stop) {
   }
 
   /* The new map may get what is not in the last one. */
-  s_dropped.limit(SPACE_UNKNOWN);
+  s_current.dropped().limit(SPACE_UNKNOWN);
 
   s_journal.begin_map();
 
@@ -3237,11 +2711,11 @@ Written write_map(const std::function<bool()> &must_stop) {
   bool is_written = writer.make();
 
   if (is_written) {
-    const std::lock_guard guard(s_file_mutex);
+    const std::lock_guard guard(s_current.file_mutex());
 
     /* Who has found the map wrong meanwhile, has removed it. */
-    is_written =
-        s_import_seq == import_seq && !s_is_given_up && writer.put_in_place();
+    is_written = s_import_seq == import_seq && !s_current.is_given_up() &&
+                 writer.put_in_place();
     if (is_written) {
       s_journal.end_map(map_path(JOURNAL_NAME), writer.m_image->reader.id(),
                         base_of(writer.m_image));
@@ -3250,17 +2724,15 @@ Written write_map(const std::function<bool()> &must_stop) {
 
   if (!is_written) {
     s_journal.cancel_map();
-    s_dropped.use(known_max_id(), [](space_id_t) { return true; });
+    s_current.dropped().use(s_current.max_id(),
+                            [](space_id_t) { return true; });
     return writer.m_is_stopped || s_import_seq != import_seq ? Written::STOPPED
                                                              : Written::NO;
   }
-  {
-    const std::lock_guard guard(s_mutex);
-    s_image.swap(writer.m_image);
-  }
+  { s_current.set(writer.m_image); }
   /* Not before: what is not in this map may have been in the last one. */
-  s_dropped.use(writer.max_id(),
-                [&writer](space_id_t id) { return writer.has(id); });
+  s_current.dropped().use(writer.max_id(),
+                          [&writer](space_id_t id) { return writer.has(id); });
   /* The next map knows nothing of that file. */
   s_is_clean = s_is_clean && !writer.m_has_loss;
   s_is_racy = writer.m_is_racy;
@@ -3286,10 +2758,10 @@ Written write_map(const std::function<bool()> &must_stop) {
 /** @return true if there is nothing to be written any more: the map was found
 to be wrong or damaged */
 bool has_ended() {
-  if (s_image != nullptr && s_image->reader.is_damaged()) {
-    give_up(DAMAGED);
+  if (s_current.own() != nullptr && s_current.own()->reader.is_damaged()) {
+    s_current.give_up(DAMAGED);
   }
-  return s_is_given_up;
+  return s_current.is_given_up();
 }
 
 /** The map is written when there was no DDL for this time, */
@@ -3308,16 +2780,16 @@ constexpr auto MAX_SHUTDOWN = std::chrono::seconds(1);
 
 /** @return true if the next start would not know all that it could */
 bool is_map_stale() {
-  return s_written_stale_seq != s_stale_seq || s_image == nullptr ||
-         s_journal.is_large(s_image->reader.n_bytes(),
-                            s_image->reader.n_files());
+  return s_written_stale_seq != s_stale_seq || s_current.own() == nullptr ||
+         s_journal.is_large(s_current.own()->reader.n_bytes(),
+                            s_current.own()->reader.n_files());
 }
 
 /** Say it, once, if the journal cannot be written. */
 void check_journal() {
   static bool s_has_warned = false;
 
-  if (s_image != nullptr && !s_journal.is_written() && !s_has_warned) {
+  if (s_current.own() != nullptr && !s_journal.is_written() && !s_has_warned) {
     s_has_warned = true;
     ib::warn(ER_IB_MSG_383)
         << "Tablespace map: its journal cannot be written to '"
@@ -3340,7 +2812,7 @@ void run() {
         .count();
   };
 
-  if (s_is_file_right && !write_session(false)) {
+  if (s_is_file_right && !s_current.write_session(false)) {
     s_written_stale_seq = 0;
   }
 
@@ -3406,13 +2878,13 @@ void start() {
     s_read_ids.clear();
     return;
   }
-  s_dropped.limit(known_max_id());
-  if (s_image != nullptr) {
-    s_image->keep_few();
-    s_start_image = s_image;
+  s_current.dropped().limit(s_current.max_id());
+  if (s_current.own() != nullptr) {
+    s_current.own()->keep_few();
+    s_start_image = s_current.own();
   }
   if (s_is_unchanged && s_is_clean &&
-      s_image->reader.summary().temp_path ==
+      s_current.own()->reader.summary().temp_path ==
           srv_tmp_space.first_datafile()->filepath()) {
     s_is_file_right = true;
     if (s_n_listed_again == 0) {
@@ -3421,13 +2893,15 @@ void start() {
       s_written_stale_seq = FIRST_STALE_SEQ;
     }
   }
-  if (s_image != nullptr) {
+  if (s_current.own() != nullptr) {
     const auto path = map_path(JOURNAL_NAME);
 
     if (s_replayed.is_valid) {
-      (void)s_journal.go_on(path, std::move(s_replayed), base_of(s_image));
+      (void)s_journal.go_on(path, std::move(s_replayed),
+                            base_of(s_current.own()));
     } else {
-      (void)s_journal.create(path, s_image->reader.id(), base_of(s_image));
+      (void)s_journal.create(path, s_current.own()->reader.id(),
+                             base_of(s_current.own()));
     }
     s_replayed = {};
   }
@@ -3455,8 +2929,8 @@ void shutdown() {
   if (!s_is_started) {
     if (s_is_ours && !srv_read_only_mode) {
       /* The start has failed. */
-      s_is_shutdown = true;
-      (void)write_session(true);
+      s_current.set_shut_down();
+      (void)s_current.write_session(true);
     }
     return;
   }
@@ -3464,7 +2938,7 @@ void shutdown() {
   const auto end = std::chrono::steady_clock::now() + MAX_SHUTDOWN;
 
   s_is_started = false;
-  s_is_shutdown = true;
+  s_current.set_shut_down();
   {
     const std::lock_guard guard(s_mutex);
     s_stop = true;
@@ -3476,7 +2950,7 @@ void shutdown() {
     return;
   }
   if (!is_map_stale() && !s_is_racy && s_journal.end() &&
-      write_session(false)) {
+      s_current.write_session(false)) {
     return;
   }
 
@@ -3485,7 +2959,7 @@ void shutdown() {
 
   (void)s_journal.end();
   if (written != Written::YES && !has_ended()) {
-    (void)write_session(true);
+    (void)s_current.write_session(true);
   }
   switch (written) {
     case Written::YES:

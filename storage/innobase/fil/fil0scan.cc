@@ -50,8 +50,8 @@ So each kind of file comes out as with threads. */
 #endif /* !_WIN32 */
 
 #include "fil0check.h"
-#include "fil0dir.h"
 #include "fil0fil.h"
+#include "fil0probe.h"
 #include "fil0ring.h"
 #include "os0file.h"
 #include "scope_guard.h"
@@ -133,7 +133,7 @@ std::string join(const std::string &dir, const std::string &name) {
 @param[in]  use  called with each entry and its path */
 template <typename Use>
 void read_directory(const std::string &dir, const Use &use) {
-  Dir_reader reader(dir);
+  tablespace_probe::Dir_reader reader(dir);
 
   if (!reader.is_open()) {
     ib::info(ER_IB_MSG_784) << "Failed to walk directory '" << dir << "'";

@@ -28,9 +28,12 @@ but the checksum. */
 
 #include "my_inttypes.h"
 
+#include "fil0probe.h"
 #include "fil0types.h"
 
 namespace tablespace_map {
+
+using tablespace_probe::File_identity;
 
 /** A directory changed within this time of being looked at may change again
 without a visible difference of its times, if they are coarse. */
@@ -71,22 +74,6 @@ struct Dir_identity {
   int64_t ctime_nsec;
 
   bool operator==(const Dir_identity &) const = default;
-};
-
-/** What tells one file from another of the same name. */
-struct File_identity {
-  /** Inode number. */
-  uint64_t ino;
-  /** Time of birth in nanoseconds; 0 if the file system has none. */
-  int64_t btime_nsec;
-
-  /** @return true if it is certain that this is the same file
-  @param[in]  other  identity to compare with */
-  [[nodiscard]] bool is_same(const File_identity &other) const {
-    return btime_nsec != 0 && *this == other;
-  }
-
-  bool operator==(const File_identity &) const = default;
 };
 
 /** @return true if the directory may change again without its identity changing
