@@ -141,21 +141,12 @@ std::pair<space_id_t, uint32_t> id_at(const std::string &bytes, uint32_t i) {
 
 }  // namespace
 
-bool is_coarse(const Dir_identity &id) {
-  constexpr int64_t SEC = 1'000'000'000;
-  return id.mtime_nsec % SEC == 0 && id.ctime_nsec % SEC == 0;
-}
-
 bool is_old_partition(std::string_view name) {
   const auto pos = std::min(name.find("#P#"), name.find("#p#"));
 
   return pos != std::string_view::npos &&
          std::any_of(name.begin() + pos, name.end(),
                      [](char c) { return c >= 'A' && c <= 'Z'; });
-}
-
-bool is_racy(const Dir_identity &id, int64_t now) {
-  return std::max(id.mtime_nsec, id.ctime_nsec) > now - RACY_NSEC;
 }
 
 int64_t rest_nsec(int64_t write_nsec) {

@@ -10,10 +10,21 @@ Looking at tablespace files without opening the tablespaces. */
 #include "fil0probe.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <map>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#ifdef __linux__
+#include <sys/ioctl.h>
+#include <sys/vfs.h>
+#endif /* __linux__ */
 #include <unistd.h>
 
 #include "fil0check.h"
@@ -24,6 +35,177 @@ Looking at tablespace files without opening the tablespaces. */
 #include "srv0srv.h"
 
 namespace tablespace_probe {
+
+namespace {
+
+/** File that is made and removed by test_times(). DROP DATABASE takes what ends
+like this for its own, and removes it. */
+constexpr char TEST_NAME[] = "#innodb_tablespace_map.TMD";
+
+/** Kernels give files the time of the last tick, which come 100 times a second
+at least. */
+constexpr auto LONGER_THAN_TICK = std::chrono::milliseconds(30);
+
+constexpr int64_t SEC = 1'000'000'000;
+
+int64_t nsec(const struct timespec &t) {
+  return int64_t{t.tv_sec} * SEC + t.tv_nsec;
+}
+
+/** @return what a file system is known by, whatever device number it gets when
+it is mounted
+@param[in]  fd   a directory on it
+@param[in]  dev  its device number, which is returned if there is nothing else
+*/
+uint64_t read_filesystem_id(int fd, uint64_t dev) {
+#ifdef __linux__
+  /* What Linux 6.9 and newer have; headers may be older. */
+  struct {
+    uint8_t n_bytes;
+    uint8_t uuid[16];
+  } id{};
+  constexpr auto GET_UUID = _IOR(0x15, 0, decltype(id));
+
+  if (ioctl(fd, GET_UUID, &id) == 0 && id.n_bytes == sizeof id.uuid) {
+    uint64_t halves[2];
+    memcpy(halves, id.uuid, sizeof halves);
+    return halves[0] ^ halves[1];
+  }
+
+  /* Of these two it is made of the UUID; of others of the device number. */
+  constexpr auto EXT4 = 0xEF53;
+  constexpr auto BTRFS = 0x9123683E;
+  struct statfs st;
+
+  if (fstatfs(fd, &st) == 0 && (st.f_type == EXT4 || st.f_type == BTRFS)) {
+    uint64_t fsid;
+    static_assert(sizeof fsid == sizeof st.f_fsid);
+    memcpy(&fsid, &st.f_fsid, sizeof fsid);
+    if (fsid != 0) {
+      return fsid;
+    }
+  }
+#endif /* __linux__ */
+  return dev;
+}
+
+/** @return the same
+@param[in]  path  path of a directory
+@param[in]  dev   device number */
+uint64_t filesystem_id(const std::string &path, uint64_t dev) {
+  static std::mutex s_mutex;
+  /** What was read, by device number. */
+  static std::map<uint64_t, uint64_t> s_ids;
+
+  const std::lock_guard guard(s_mutex);
+  const auto [it, is_new] = s_ids.emplace(dev, dev);
+
+  if (is_new) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+      it->second = read_filesystem_id(fd, dev);
+      close(fd);
+    } else {
+      s_ids.erase(it);
+      return dev;
+    }
+  }
+  return it->second;
+}
+
+Dir_identity identity_of(const std::string &path, const struct stat &st) {
+  return {filesystem_id(path, st.st_dev), st.st_ino, nsec(st.st_mtim),
+          nsec(st.st_ctim)};
+}
+
+}  // namespace
+
+bool is_racy(const Dir_identity &id, int64_t now) {
+  return std::max(id.mtime_nsec, id.ctime_nsec) > now - RACY_NSEC;
+}
+
+bool is_coarse(const Dir_identity &id) {
+  constexpr int64_t SEC = 1'000'000'000;
+  return id.mtime_nsec % SEC == 0 && id.ctime_nsec % SEC == 0;
+}
+
+bool dir_identity(const std::string &path, Dir_identity &id) {
+  struct stat st;
+
+  if (stat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) {
+    return false;
+  }
+  id = identity_of(path, st);
+  return true;
+}
+
+bool stamp_directory(const std::string &path, Dir_identity &id) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+  if (fd < 0) {
+    return false;
+  }
+
+  std::array<struct timespec, 2> times{};
+  struct timespec tick {};
+  struct stat st;
+
+  times[0].tv_nsec = UTIME_OMIT;
+  clock_gettime(CLOCK_REALTIME, &times[1]);
+#ifdef CLOCK_REALTIME_COARSE
+  clock_gettime(CLOCK_REALTIME_COARSE, &tick);
+#endif /* CLOCK_REALTIME_COARSE */
+  /* Neither the time of a tick nor a whole second. */
+  if (times[1].tv_nsec == tick.tv_nsec || times[1].tv_nsec == 0) {
+    times[1].tv_nsec ^= 1;
+  }
+
+  const bool is_good = futimens(fd, times.data()) == 0 && fstat(fd, &st) == 0;
+
+  close(fd);
+  if (!is_good) {
+    return false;
+  }
+  id = identity_of(path, st);
+  return id.mtime_nsec == nsec(times[1]);
+}
+
+Times test_times(const std::string &path) {
+  const auto file = path + '/' + TEST_NAME;
+  Dir_identity before;
+  Dir_identity after;
+  const auto make = [&]() {
+    const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                          S_IRUSR | S_IWUSR);
+    if (fd >= 0) {
+      close(fd);
+    }
+    return fd >= 0;
+  };
+  /* Where times cannot be set, both changes would come in one tick. */
+  const auto begin = [&]() {
+    if (!stamp_directory(path, before)) {
+      std::this_thread::sleep_for(LONGER_THAN_TICK);
+    }
+    return dir_identity(path, before);
+  };
+
+  /* Of a server that is gone. */
+  (void)unlink(file.c_str());
+  if (!make() || unlink(file.c_str()) != 0 || !begin() || !make()) {
+    return Times::UNKNOWN;
+  }
+
+  const bool is_making_seen = dir_identity(path, after) && after != before;
+  const bool can_begin = begin();
+
+  if (unlink(file.c_str()) != 0 || !can_begin) {
+    return Times::UNKNOWN;
+  }
+  return is_making_seen && dir_identity(path, after) && after != before
+             ? Times::KEPT
+             : Times::NOT_KEPT;
+}
 
 bool file_identity(int fd, const std::string &path, File_identity &id) {
 #ifdef STATX_BTIME

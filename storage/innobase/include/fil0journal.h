@@ -46,36 +46,6 @@ constexpr size_t MAP_FILES_PER_JOURNAL_FILE = 64;
 /** but not for fewer than this. */
 constexpr size_t FEW_JOURNAL_FILES = 16;
 
-/** Get the identity of a directory.
-@param[in]   path  its path
-@param[out]  id    identity
-@return false if there is no such directory */
-[[nodiscard]] bool dir_identity(const std::string &path, Dir_identity &id);
-
-/** Give a directory a time of change of our own, which the kernel would not:
-whatever is changed in it next, even in the same tick of the kernel's clock,
-makes it another one.
-@param[in]   path  its path
-@param[out]  id    identity after that
-@return false if the directory does not keep the time, or there is none */
-[[nodiscard]] bool stamp_directory(const std::string &path, Dir_identity &id);
-
-/** Whether a file system gives directories another time when something is made
-or removed in them. */
-enum class Times {
-  /** It does. */
-  KEPT,
-  /** It does not, or not soon enough. */
-  NOT_KEPT,
-  /** Nothing can be made there. */
-  UNKNOWN
-};
-
-/** Try that in a directory, which changes its time.
-@param[in]  path  its path
-@return what was found; a file that this makes is removed */
-[[nodiscard]] Times test_times(const std::string &path);
-
 /** @return what tells this boot of the machine from others; empty if that is
 not known */
 [[nodiscard]] std::string boot_id();

@@ -5,9 +5,8 @@ the terms of the GNU General Public License, version 2.0, as published by the
 Free Software Foundation. It is distributed without any warranty. */
 
 /** @file include/fil0mapfile.h
-The file of the tablespace map: its format, and what counts as the same file and
-the same directory. No file is opened here, and nothing of the server is used
-but the checksum. */
+The file of the tablespace map: its format. No file is opened here, and nothing
+of the server is used but the checksum. */
 
 #ifndef fil0mapfile_h
 #define fil0mapfile_h
@@ -33,11 +32,7 @@ but the checksum. */
 
 namespace tablespace_map {
 
-using tablespace_probe::File_identity;
-
-/** A directory changed within this time of being looked at may change again
-without a visible difference of its times, if they are coarse. */
-constexpr int64_t RACY_NSEC = 2'000'000'000;
+using namespace tablespace_probe;
 
 /** The map is left alone for this many times of what it took to write it, */
 constexpr int64_t REST_FACTOR = 50;
@@ -61,30 +56,6 @@ constexpr size_t BLOCK_BYTES = 16384;
 
 /** Tablespace IDs in a block of the index, but for the last. */
 constexpr uint32_t IDS_PER_BLOCK = 2048;
-
-/** What tells one state of a directory from another. */
-struct Dir_identity {
-  /** File system: from its UUID, where it has one, or its device number. */
-  uint64_t dev;
-  /** Inode number. */
-  uint64_t ino;
-  /** Time of the last change of the content, in nanoseconds. */
-  int64_t mtime_nsec;
-  /** Time of the last change of the inode; cannot be set by users. */
-  int64_t ctime_nsec;
-
-  bool operator==(const Dir_identity &) const = default;
-};
-
-/** @return true if the directory may change again without its identity changing
-@param[in]  id        the directory
-@param[in]  now_nsec  time when it was looked at */
-[[nodiscard]] bool is_racy(const Dir_identity &id, int64_t now_nsec);
-
-/** @return true if the times of a directory may be those of a file system that
-knows only whole seconds
-@param[in]  id  the directory */
-[[nodiscard]] bool is_coarse(const Dir_identity &id);
 
 /** @return how long the map is left alone after it was written, in nanoseconds
 @param[in]  write_nsec  how long that took */

@@ -24,11 +24,8 @@ about, and the files that it describes. */
 #include <unistd.h>
 
 #include "fil0mapfile.h"
-#include "fil0probe.h"
 
 namespace tablespace_map {
-
-using namespace tablespace_probe;
 
 constexpr char MAP_NAME[] = "#innodb_tablespace_map";
 constexpr char TEMP_NAME[] = "#innodb_tablespace_map.tmp";

@@ -6,8 +6,8 @@ Free Software Foundation. It is distributed without any warranty. */
 
 /** @file include/fil0probe.h
 Looking at tablespace files without opening the tablespaces: what is in a
-directory, under which of the scanned directories a file is, which file it is,
-and what its header says.
+directory and whether that has changed, under which of the scanned directories a
+file is, which file it is, and what its header says.
 
 Whoever lists tablespace files reads directories with what is here: the scan at
 start-up, the map and its journal. How they go from a directory to those below
@@ -86,6 +86,64 @@ class Dir_reader {
   int m_error;
 };
 #endif /* !_WIN32 */
+
+/** A directory changed within this time of being looked at may change again
+without a visible difference of its times, if they are coarse. */
+constexpr int64_t RACY_NSEC = 2'000'000'000;
+
+/** What tells one state of a directory from another. */
+struct Dir_identity {
+  /** File system: from its UUID, where it has one, or its device number. */
+  uint64_t dev;
+  /** Inode number. */
+  uint64_t ino;
+  /** Time of the last change of the content, in nanoseconds. */
+  int64_t mtime_nsec;
+  /** Time of the last change of the inode; cannot be set by users. */
+  int64_t ctime_nsec;
+
+  bool operator==(const Dir_identity &) const = default;
+};
+
+/** @return true if the directory may change again without its identity changing
+@param[in]  id        the directory
+@param[in]  now_nsec  time when it was looked at */
+[[nodiscard]] bool is_racy(const Dir_identity &id, int64_t now_nsec);
+
+/** @return true if the times of a directory may be those of a file system that
+knows only whole seconds
+@param[in]  id  the directory */
+[[nodiscard]] bool is_coarse(const Dir_identity &id);
+
+/** Get the identity of a directory.
+@param[in]   path  its path
+@param[out]  id    identity
+@return false if there is no such directory */
+[[nodiscard]] bool dir_identity(const std::string &path, Dir_identity &id);
+
+/** Give a directory a time of change of our own, which the kernel would not:
+whatever is changed in it next, even in the same tick of the kernel's clock,
+makes it another one.
+@param[in]   path  its path
+@param[out]  id    identity after that
+@return false if the directory does not keep the time, or there is none */
+[[nodiscard]] bool stamp_directory(const std::string &path, Dir_identity &id);
+
+/** Whether a file system gives directories another time when something is made
+or removed in them. */
+enum class Times {
+  /** It does. */
+  KEPT,
+  /** It does not, or not soon enough. */
+  NOT_KEPT,
+  /** Nothing can be made there. */
+  UNKNOWN
+};
+
+/** Try that in a directory, which changes its time.
+@param[in]  path  its path
+@return what was found; a file that this makes is removed */
+[[nodiscard]] Times test_times(const std::string &path);
 
 /** What tells one file from another of the same name. */
 struct File_identity {
