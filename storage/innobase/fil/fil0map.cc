@@ -21,6 +21,7 @@ were no map. */
 
 #include "fil0map.h"
 #include "fil0journal.h"
+#include "fil0mapddl.h"
 #include "fil0mapfile.h"
 #include "fil0mapimage.h"
 
@@ -147,6 +148,7 @@ class Read_ids {
 
 Roots s_roots;
 Current_map s_current{s_roots};
+Changes s_changes{s_roots, s_current};
 
 /** True during the scan of the start-up. */
 bool s_is_scanning = false;
@@ -228,31 +230,11 @@ latch is requested under that. */
 std::unordered_set<space_id_t> s_waiting;
 std::mutex s_waiting_mutex;
 
-/** Counts begins and ends of DDL on files, recovery's included. */
-constexpr uint64_t FIRST_SEQ = 1;
-std::atomic<uint64_t> s_ddl_seq{FIRST_SEQ};
-/** DDL on files that is under way. */
-std::atomic<uint64_t> s_n_ddl{0};
-/** Counts imports, which change the ID in a file. */
-std::atomic<uint64_t> s_import_seq{0};
-/** Imports that are under way. */
-std::atomic<uint64_t> s_n_imports{0};
-/** Value of s_ddl_seq when the map was written. */
-std::atomic<uint64_t> s_written_seq{0};
-/** Counts what neither the map nor its journal has, and its value when the map
-was written. */
-constexpr uint64_t FIRST_STALE_SEQ = 1;
-std::atomic<uint64_t> s_stale_seq{FIRST_STALE_SEQ};
-std::atomic<uint64_t> s_written_stale_seq{0};
-std::atomic<int64_t> s_last_ddl_nsec{0};
-/** The journal of the map that the server keeps. */
-Journal s_journal;
 /** Protects s_stop. No other latch is requested under it. */
 std::mutex s_mutex;
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
 std::atomic_bool s_stop_verifying{false};
-std::atomic_bool s_is_started{false};
 /** True if a later map may know or trust more than the last one. */
 bool s_is_racy = false;
 IB_thread s_thread;
@@ -1537,9 +1519,9 @@ void verify(space_id_t space_id) {
   if (has_object(space_id)) {
     return;
   }
-  const auto seq = s_ddl_seq.load();
+  const auto seq = s_changes.seq();
   /* Before the file is looked up, which may be in the map before this one. */
-  const auto written_seq = s_written_seq.load();
+  const auto written_seq = s_changes.written_seq();
   const auto known = find_known(space_id);
 
   if (!known || s_current.is_given_up()) {
@@ -1555,9 +1537,9 @@ void verify(space_id_t space_id) {
   /* After DDL that is not in the map yet, there may be no file of that name, or
   another one; during DDL it may have any ID. Such a file is left to those who
   open it. */
-  const bool is_ddl = s_ddl_seq != seq || s_n_ddl != 0 ||
+  const bool is_ddl = s_changes.is_ddl_since(seq) ||
                       s_current.is_dropped(space_id) ||
-                      (written_seq != seq && seq != FIRST_SEQ &&
+                      (written_seq != seq && seq != Changes::FIRST_SEQ &&
                        !known->identity.is_same(header.identity));
 
   if (header.is_not_of(space_id) && !is_ddl) {
@@ -1917,55 +1899,6 @@ void open(const char *space_name) {
   }
 }
 
-namespace {
-
-void begin_ddl() {
-  ++s_n_ddl;
-  s_last_ddl_nsec = now_nsec();
-  ++s_ddl_seq;
-}
-
-void end_ddl() {
-  s_last_ddl_nsec = now_nsec();
-  ++s_ddl_seq;
-  --s_n_ddl;
-}
-
-}  // namespace
-
-namespace {
-
-/** Finds the directories of DDL; s_ddl_finder_mutex protects it. */
-Place_finder s_ddl_finder{s_roots};
-std::mutex s_ddl_finder_mutex;
-
-/** Begin a change of a file in the journal.
-@param[in]   space_id  tablespace ID
-@param[in]   path      path of the file
-@param[out]  change    the change
-@return false if the journal does not cover it */
-bool begin_change(space_id_t space_id, const std::string &path,
-                  Change &change) {
-  std::optional<Place> place;
-  {
-    const std::lock_guard guard(s_ddl_finder_mutex);
-    place = s_ddl_finder.find(path);
-  }
-  if (!place) {
-    return false;
-  }
-  const auto pos = place->second.rfind('/');
-  const auto is_root = pos == std::string::npos;
-
-  change.dir = {place->first, is_root ? "" : place->second.substr(0, pos)};
-  change.dir_path = s_roots.dir_path(change.dir.first, change.dir.second);
-  change.name = is_root ? place->second : place->second.substr(pos + 1);
-  change.space_id = space_id;
-  return s_journal.begin_change(change);
-}
-
-}  // namespace
-
 Ddl::Ddl(space_id_t space_id, bool is_dropped)
     /* Undo tablespaces are not looked up in the map. */
     : m_is_noted(g_enabled && fsp_is_ibd_tablespace(space_id)),
@@ -1975,7 +1908,7 @@ Ddl::Ddl(space_id_t space_id, bool is_dropped)
     s_current.dropped().begin(m_space_id);
   }
   if (m_is_noted) {
-    begin_ddl();
+    s_changes.begin();
   }
 }
 
@@ -1983,23 +1916,20 @@ void Ddl::begin(const char *path, const char *new_name, const char *new_path) {
   if (!m_is_noted) {
     return;
   }
-  if (!s_is_started) {
-    m_is_covered = false;
-    return;
-  }
-  m_is_covered = begin_change(m_space_id, path, m_changes[0]);
+  m_is_covered = s_changes.begin_file(m_space_id, path, m_changes[0]);
   if (new_name != nullptr) {
     const std::string to = new_path != nullptr
                                ? new_path
                                : "./" + std::string(new_name) + dot_ext[IBD];
-    m_is_covered = begin_change(m_space_id, to, m_changes[1]) && m_is_covered;
+    m_is_covered =
+        s_changes.begin_file(m_space_id, to, m_changes[1]) && m_is_covered;
   }
 }
 
 void Ddl::end() {
   for (const auto &change : m_changes) {
     if (change.no != 0) {
-      m_is_covered = s_journal.note_changed(change) && m_is_covered;
+      m_is_covered = s_changes.journal().note_changed(change) && m_is_covered;
     }
   }
 }
@@ -2010,51 +1940,29 @@ Ddl::~Ddl() {
   }
   for (const auto &change : m_changes) {
     if (change.no != 0) {
-      m_is_covered = s_journal.end_change(change) && m_is_covered;
+      m_is_covered = s_changes.journal().end_change(change) && m_is_covered;
     }
   }
   if (m_is_noted) {
-    if (!m_is_covered) {
-      ++s_stale_seq;
-    }
-    end_ddl();
+    s_changes.end(m_is_covered);
   }
 }
 
 void note_autoextend(space_id_t space_id, uint64_t n_bytes) {
-  if (!s_is_started || n_bytes == 0) {
-    return;
-  }
-  const auto image = s_current.image();
-
-  if (image != nullptr && fsp_is_ibd_tablespace(space_id)) {
-    const auto &ids = image->reader.summary().opened_at_start;
-
-    if (!std::binary_search(ids.begin(), ids.end(), space_id)) {
-      s_last_ddl_nsec = now_nsec();
-      ++s_stale_seq;
-      ++s_ddl_seq;
-    }
+  if (n_bytes != 0) {
+    s_changes.note_autoextend(space_id);
   }
 }
 
-Import::Import() : m_is_noted(s_is_started) {
-  if (!m_is_noted) {
-    return;
+Import::Import() : m_is_noted(s_changes.is_serving()) {
+  if (m_is_noted) {
+    s_changes.begin_import();
   }
-  ++s_n_imports;
-  ++s_import_seq;
-  begin_ddl();
-
-  s_current.remove();
 }
 
 Import::~Import() {
   if (m_is_noted) {
-    ++s_import_seq;
-    --s_n_imports;
-    ++s_stale_seq;
-    end_ddl();
+    s_changes.end_import();
   }
 }
 
@@ -2092,7 +2000,7 @@ class Tested_times {
 
     const auto dev = id.dev;
     const bool is_known_coarse = is_coarse(id);
-    const auto times = s_journal.test_times(path);
+    const auto times = s_changes.journal().test_times(path);
 
     if (times == Times::UNKNOWN || !dir_identity(path, id) || id.dev != dev) {
       return Times::UNKNOWN;
@@ -2186,7 +2094,8 @@ class Writer {
   @param[in,out]  dir   its directory
   @param[in]      name  its name */
   static bool is_touched(Directory &dir, const std::string &name) {
-    const bool is_so = s_journal.is_touched({dir.root, dir.path}, name);
+    const bool is_so =
+        s_changes.journal().is_touched({dir.root, dir.path}, name);
 
     dir.is_partial = dir.is_partial || is_so;
     return is_so;
@@ -2200,15 +2109,17 @@ class Writer {
 
   /** @return true if a file that no tablespace object has may yet get one, or
   have had one when they were collected */
-  bool is_ddl_under_way() const { return m_n_ddl != 0 || m_seq != s_ddl_seq; }
+  bool is_ddl_under_way() const {
+    return m_n_ddl != 0 || m_seq != s_changes.seq();
+  }
 
   const std::function<bool()> m_must_stop;
   const bool m_may_carry;
   /** True if a directory could not be listed to its end. */
   bool m_has_failed{false};
-  /** DDL when make() began; in this order, the reverse of begin_ddl(). */
-  const uint64_t m_seq{s_ddl_seq};
-  const uint64_t m_n_ddl{s_n_ddl};
+  /** DDL when make() began; in this order, the reverse of Changes::begin(). */
+  const uint64_t m_seq{s_changes.seq()};
+  const uint64_t m_n_ddl{s_changes.n_ddl()};
   Summary m_summary;
   Session m_session;
   /** The temporary file, until the image has it. */
@@ -2516,7 +2427,7 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
     m_before = dir.identity;
     const Dir_key dir_key{root, path};
     const bool is_watched =
-        s_journal.watch(dir_key, phys, dir.identity, m_before);
+        s_changes.journal().watch(dir_key, phys, dir.identity, m_before);
     const bool is_too_young = !is_watched && is_racy(dir.identity, now_nsec());
 
     dir.is_trusted = is_watched || !is_coarse(dir.identity);
@@ -2524,7 +2435,7 @@ bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
 
     Dir_identity after;
     if (!dir_identity(phys, after) ||
-        !(is_watched ? s_journal.is_watched(dir_key, after)
+        !(is_watched ? s_changes.journal().is_watched(dir_key, after)
                      : after == dir.identity && !is_too_young)) {
       /* One that is not trusted for other reasons need not be looked at
       again. */
@@ -2577,7 +2488,7 @@ void Writer::collect() {
 
   for (const auto &[place, space] : m_spaces) {
     if (!space.is_seen && !s_current.is_dropped(space.id) &&
-        !s_journal.is_touched(space.id)) {
+        !s_changes.journal().is_touched(space.id)) {
       note_obstacle(space.path, "was not found");
       m_summary.is_clean = false;
     }
@@ -2590,7 +2501,7 @@ void Writer::collect() {
       Found found;
 
       if (!has(space_id) && !s_current.is_dropped(space_id) &&
-          !s_journal.is_touched(space_id) &&
+          !s_changes.journal().is_touched(space_id) &&
           !(s_current.own()->reader.find(space_id, found) &&
             found.file.is_stray)) {
         m_summary.is_clean = false;
@@ -2690,12 +2601,10 @@ Only the thread that writes the map may call it, or the last thread at shutdown.
 @param[in]  must_stop  asked time and again whether to give up
 @return what became of it */
 Written write_map(const std::function<bool()> &must_stop) {
-  const auto seq = s_ddl_seq.load();
-  const auto stale_seq = s_stale_seq.load();
-  const auto import_seq = s_import_seq.load();
+  const auto mark = s_changes.mark();
   static uint64_t s_carried_import_seq = 0;
 
-  if (s_n_imports != 0) {
+  if (s_changes.is_importing()) {
     /* The header of a file may change after it was read. */
     return Written::STOPPED;
   }
@@ -2703,31 +2612,33 @@ Written write_map(const std::function<bool()> &must_stop) {
   /* The new map may get what is not in the last one. */
   s_current.dropped().limit(SPACE_UNKNOWN);
 
-  s_journal.begin_map();
+  s_changes.journal().begin_map();
 
   /* An import may have changed the ID of a file that has another name in a
   directory that is as it was. */
-  Writer writer(must_stop, s_carried_import_seq == import_seq);
+  Writer writer(must_stop, s_carried_import_seq == mark.import_seq);
   bool is_written = writer.make();
 
   if (is_written) {
     const std::lock_guard guard(s_current.file_mutex());
 
     /* Who has found the map wrong meanwhile, has removed it. */
-    is_written = s_import_seq == import_seq && !s_current.is_given_up() &&
-                 writer.put_in_place();
+    is_written = s_changes.import_seq() == mark.import_seq &&
+                 !s_current.is_given_up() && writer.put_in_place();
     if (is_written) {
-      s_journal.end_map(map_path(JOURNAL_NAME), writer.m_image->reader.id(),
-                        base_of(writer.m_image));
+      s_changes.journal().end_map(map_path(JOURNAL_NAME),
+                                  writer.m_image->reader.id(),
+                                  base_of(writer.m_image));
     }
   }
 
   if (!is_written) {
-    s_journal.cancel_map();
+    s_changes.journal().cancel_map();
     s_current.dropped().use(s_current.max_id(),
                             [](space_id_t) { return true; });
-    return writer.m_is_stopped || s_import_seq != import_seq ? Written::STOPPED
-                                                             : Written::NO;
+    return writer.m_is_stopped || s_changes.import_seq() != mark.import_seq
+               ? Written::STOPPED
+               : Written::NO;
   }
   { s_current.set(writer.m_image); }
   /* Not before: what is not in this map may have been in the last one. */
@@ -2736,14 +2647,13 @@ Written write_map(const std::function<bool()> &must_stop) {
   /* The next map knows nothing of that file. */
   s_is_clean = s_is_clean && !writer.m_has_loss;
   s_is_racy = writer.m_is_racy;
-  s_written_seq = seq;
-  s_written_stale_seq = stale_seq;
-  s_carried_import_seq = import_seq;
+  s_changes.note_written(mark);
+  s_carried_import_seq = mark.import_seq;
   s_read_ids.clear();
 
   static std::string s_last_obstacle;
 
-  if (!s_is_racy && s_ddl_seq == seq && s_n_ddl == 0 &&
+  if (!s_is_racy && !s_changes.is_ddl_since(mark.seq) &&
       s_last_obstacle != writer.m_obstacle) {
     s_last_obstacle = writer.m_obstacle;
     if (!s_last_obstacle.empty()) {
@@ -2780,16 +2690,17 @@ constexpr auto MAX_SHUTDOWN = std::chrono::seconds(1);
 
 /** @return true if the next start would not know all that it could */
 bool is_map_stale() {
-  return s_written_stale_seq != s_stale_seq || s_current.own() == nullptr ||
-         s_journal.is_large(s_current.own()->reader.n_bytes(),
-                            s_current.own()->reader.n_files());
+  return s_changes.is_stale() || s_current.own() == nullptr ||
+         s_changes.journal().is_large(s_current.own()->reader.n_bytes(),
+                                      s_current.own()->reader.n_files());
 }
 
 /** Say it, once, if the journal cannot be written. */
 void check_journal() {
   static bool s_has_warned = false;
 
-  if (s_current.own() != nullptr && !s_journal.is_written() && !s_has_warned) {
+  if (s_current.own() != nullptr && !s_changes.journal().is_written() &&
+      !s_has_warned) {
     s_has_warned = true;
     ib::warn(ER_IB_MSG_383)
         << "Tablespace map: its journal cannot be written to '"
@@ -2813,7 +2724,7 @@ void run() {
   };
 
   if (s_is_file_right && !s_current.write_session(false)) {
-    s_written_stale_seq = 0;
+    s_changes.set_stale();
   }
 
   for (;;) {
@@ -2839,7 +2750,7 @@ void run() {
     }
 
     const bool is_quiet =
-        std::abs(now_nsec() - s_last_ddl_nsec) >= QUIET_NSEC ||
+        std::abs(now_nsec() - s_changes.last_nsec()) >= QUIET_NSEC ||
         now - dirty_since >= MAX_WAIT_NSEC;
     const bool is_older = n_racy > 0 && n_racy <= MAX_RACY_WRITES &&
                           now - last_write >= OLDER_NSEC;
@@ -2888,25 +2799,23 @@ void start() {
           srv_tmp_space.first_datafile()->filepath()) {
     s_is_file_right = true;
     if (s_n_listed_again == 0) {
-      s_written_seq = s_ddl_seq.load();
-      /* DDL of the start itself is not in the journal. */
-      s_written_stale_seq = FIRST_STALE_SEQ;
+      s_changes.note_start_written();
     }
   }
   if (s_current.own() != nullptr) {
     const auto path = map_path(JOURNAL_NAME);
 
     if (s_replayed.is_valid) {
-      (void)s_journal.go_on(path, std::move(s_replayed),
-                            base_of(s_current.own()));
+      (void)s_changes.journal().go_on(path, std::move(s_replayed),
+                                      base_of(s_current.own()));
     } else {
-      (void)s_journal.create(path, s_current.own()->reader.id(),
-                             base_of(s_current.own()));
+      (void)s_changes.journal().create(path, s_current.own()->reader.id(),
+                                       base_of(s_current.own()));
     }
     s_replayed = {};
   }
 
-  s_is_started = true;
+  s_changes.serve(true);
   s_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, run);
   s_thread.start();
   s_verify_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 1, verify_all);
@@ -2914,7 +2823,7 @@ void start() {
 }
 
 void stop_verifying() {
-  if (!s_is_started) {
+  if (!s_changes.is_serving()) {
     return;
   }
   {
@@ -2926,7 +2835,7 @@ void stop_verifying() {
 }
 
 void shutdown() {
-  if (!s_is_started) {
+  if (!s_changes.is_serving()) {
     if (s_is_ours && !srv_read_only_mode) {
       /* The start has failed. */
       s_current.set_shut_down();
@@ -2937,7 +2846,7 @@ void shutdown() {
 
   const auto end = std::chrono::steady_clock::now() + MAX_SHUTDOWN;
 
-  s_is_started = false;
+  s_changes.serve(false);
   s_current.set_shut_down();
   {
     const std::lock_guard guard(s_mutex);
@@ -2949,7 +2858,7 @@ void shutdown() {
   if (has_ended()) {
     return;
   }
-  if (!is_map_stale() && !s_is_racy && s_journal.end() &&
+  if (!is_map_stale() && !s_is_racy && s_changes.journal().end() &&
       s_current.write_session(false)) {
     return;
   }
@@ -2957,7 +2866,7 @@ void shutdown() {
   const auto written =
       write_map([end]() { return std::chrono::steady_clock::now() >= end; });
 
-  (void)s_journal.end();
+  (void)s_changes.journal().end();
   if (written != Written::YES && !has_ended()) {
     (void)s_current.write_session(true);
   }
