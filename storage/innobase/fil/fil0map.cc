@@ -24,6 +24,7 @@ were no map. */
 #include "fil0mapddl.h"
 #include "fil0mapfile.h"
 #include "fil0mapimage.h"
+#include "fil0maplist.h"
 
 #include <algorithm>
 #include <atomic>
@@ -149,6 +150,7 @@ class Read_ids {
 Roots s_roots;
 Current_map s_current{s_roots};
 Changes s_changes{s_roots, s_current};
+Tested_times s_tested_times{s_changes.journal()};
 
 /** True during the scan of the start-up. */
 bool s_is_scanning = false;
@@ -1968,73 +1970,21 @@ Import::~Import() {
 
 namespace {
 
-/** A tablespace that the server has an object of. */
-struct Space {
-  space_id_t id;
-  uint32_t flags;
-  std::string name;
-  /** Path of its file, as the server has it. */
-  std::string path;
-  /** True if the dictionary says by how much its file grows. */
-  bool has_autoextend;
-  bool is_seen;
-};
-
-/** Deeper nesting is not looked into. */
-constexpr uint32_t MAX_DEPTH = 64;
-
-/** Knows which file systems give directories another time when something is
-made or removed in them; no other directory is trusted. */
-class Tested_times {
- public:
-  /** @return whether that of a directory does; if it has to be tried, the
-  directory gets another identity
-  @param[in]      path  its path
-  @param[in,out]  id    its identity */
-  Times of(const std::string &path, Dir_identity &id) {
-    const auto it = m_times.find(id.dev);
-
-    if (it != m_times.end()) {
-      return it->second;
-    }
-
-    const auto dev = id.dev;
-    const bool is_known_coarse = is_coarse(id);
-    const auto times = s_changes.journal().test_times(path);
-
-    if (times == Times::UNKNOWN || !dir_identity(path, id) || id.dev != dev) {
-      return Times::UNKNOWN;
-    }
-    /* One with whole seconds is too slow for the test, and is not trusted
-    anyway. */
-    if (times == Times::NOT_KEPT && !is_known_coarse) {
-      ib::info(ER_IB_MSG_383)
-          << "Tablespace map: '" << path << "' does not get another time when"
-          << " files are made in it; each start lists the directories of its"
-          << " file system";
-    }
-    m_times[dev] = times;
-    return times;
-  }
-
- private:
-  /** By the identity of the file system. */
-  std::unordered_map<uint64_t, Times> m_times;
-};
-
-/** Used by the thread that writes maps alone. */
-Tested_times s_tested_times;
-
 /** Makes a new map. */
-class Writer {
+class Writer : private Server {
  public:
   /** @param[in]  must_stop  asked time and again whether to give up
   @param[in]  may_carry      true if what the last map says of files in
                              directories that are as they were is still right */
   Writer(std::function<bool()> must_stop, bool may_carry)
-      : m_must_stop(std::move(must_stop)), m_may_carry(may_carry) {}
+      : m_must_stop(std::move(must_stop)),
+        m_lister(s_roots, s_current.own(), may_carry, s_changes.journal(),
+                 s_tested_times, *this,
+                 [this](uint64_t offset, std::string_view bytes) {
+                   return write(offset, bytes);
+                 }) {}
 
-  ~Writer();
+  ~Writer() override;
 
   /** Collect what is there, and write it to a temporary file.
   @return true if that is complete */
@@ -2044,118 +1994,64 @@ class Writer {
   @return true if it did */
   bool put_in_place();
 
-  /** @return true if the new map has a tablespace; after make()
-  @param[in]  space_id  tablespace ID */
-  bool has(space_id_t space_id) const;
+  /** @return the new map, after make() */
+  [[nodiscard]] const Image_ptr &image() const { return m_image; }
 
-  /** @return the largest tablespace ID that the server can drop */
-  space_id_t max_id() const { return m_summary.max_space_id; }
-
-  /** The new map, after make(). */
-  Image_ptr m_image;
-
-  /** True if a later map may trust more: a directory is too young. */
-  bool m_is_racy{false};
-
-  /** True if make() was told to stop. */
-  bool m_is_stopped{false};
-
-  /** True if a file is gone that nobody dropped. */
-  bool m_has_loss{false};
-
-  /** Why the next start has to read more than it should; empty if nothing
-  keeps it from that. */
-  std::string m_obstacle;
+  /** @return what was found; after make() */
+  [[nodiscard]] const Lister &lister() const { return m_lister; }
 
  private:
-  void collect();
-  void collect_spaces();
-  bool walk(uint32_t root, const std::string &path, uint32_t parent,
-            uint32_t depth);
-  bool carry_over(uint32_t old_no, const Directory &dir);
-  void list(const std::string &phys, int64_t old_no, Directory &dir,
-            std::vector<std::string> &children);
-  bool list_file(const std::string &path, const std::string &name,
-                 int64_t old_no, const Directory &dir);
-  bool is_stray(space_id_t space_id);
-  void add(const Directory &dir, const File &file, const Space *space);
-  Space *find_space(const Directory &dir, const std::string &name);
-
-  /** Take note that the map will be of less use than it could be.
-  @param[in]  path  file or directory that is to blame
-  @param[in]  why   what about it */
-  void note_obstacle(const std::string &path, const char *why) {
-    if (m_obstacle.empty()) {
-      m_obstacle = "'" + path + "' " + why;
-    }
+  bool must_stop() const override { return m_must_stop(); }
+  bool is_dropped(space_id_t space_id) const override {
+    return s_current.is_dropped(space_id);
   }
-
-  /** @return true if the journal of the new map has a file: the map need not
-  @param[in,out]  dir   its directory
-  @param[in]      name  its name */
-  static bool is_touched(Directory &dir, const std::string &name) {
-    const bool is_so =
-        s_changes.journal().is_touched({dir.root, dir.path}, name);
-
-    dir.is_partial = dir.is_partial || is_so;
-    return is_so;
+  bool may_be_deferred(space_id_t space_id) const override {
+    return !s_is_validating || is_late(space_id);
   }
-
-  /** @return true if nothing more need be done, since make() will fail */
-  bool is_stopped() {
-    m_is_stopped = m_is_stopped || m_must_stop();
-    return m_is_stopped;
-  }
-
-  /** @return true if a file that no tablespace object has may yet get one, or
-  have had one when they were collected */
-  bool is_ddl_under_way() const {
+  bool is_ddl_under_way() const override {
     return m_n_ddl != 0 || m_seq != s_changes.seq();
   }
+  space_id_t read_id(const std::string &file,
+                     const Dir_identity &dir) const override {
+    return s_read_ids.find(file, dir);
+  }
+
+  bool write(uint64_t offset, std::string_view bytes);
+  std::vector<Space> collect_spaces();
 
   const std::function<bool()> m_must_stop;
-  const bool m_may_carry;
-  /** True if a directory could not be listed to its end. */
-  bool m_has_failed{false};
   /** DDL when make() began; in this order, the reverse of Changes::begin(). */
   const uint64_t m_seq{s_changes.seq()};
   const uint64_t m_n_ddl{s_changes.n_ddl()};
-  Summary m_summary;
-  Session m_session;
+  Image_ptr m_image;
   /** The temporary file, until the image has it. */
   int m_fd{-1};
   /** True as long as there is a temporary file. */
   bool m_has_temp{false};
-  Builder m_builder{[this](uint64_t offset, std::string_view bytes) {
-    for (size_t n = 0; n < bytes.size();) {
-      const auto done =
-          ::pwrite(m_fd, bytes.data() + n, bytes.size() - n, offset + n);
-      if (done <= 0) {
-        return false;
-      }
-      n += done;
-    }
-    return true;
-  }};
-
-  std::unordered_map<std::string, Space> m_spaces;
-  std::unordered_set<space_id_t> m_open_ids;
-  /** Files that the last map said each start opens. */
-  std::unordered_set<space_id_t> m_opened_before;
-  /** Tablespace IDs of files that are not the server's. */
-  std::unordered_set<space_id_t> m_stray_ids;
-  /** What the directory that is listed was, before it got a time of our own. */
-  Dir_identity m_before{};
+  Lister m_lister;
 };
 
-void Writer::collect_spaces() {
+bool Writer::write(uint64_t offset, std::string_view bytes) {
+  for (size_t n = 0; n < bytes.size();) {
+    const auto done =
+        ::pwrite(m_fd, bytes.data() + n, bytes.size() - n, offset + n);
+    if (done <= 0) {
+      return false;
+    }
+    n += done;
+  }
+  return true;
+}
+
+std::vector<Space> Writer::collect_spaces() {
   std::vector<Space> spaces;
+  auto &summary = m_lister.summary();
 
   const dberr_t err = Fil_iterator::for_each_file([&](fil_node_t *node) {
     const auto space = node->space;
 
     if (fsp_is_undo_tablespace(space->id)) {
-      m_summary.undo.emplace_back(undo::id2num(space->id), space->name);
+      summary.undo.emplace_back(undo::id2num(space->id), space->name);
     } else if (fsp_is_ibd_tablespace(space->id) && !space->is_deleted() &&
                space->purpose == FIL_TYPE_TABLESPACE) {
       spaces.push_back({space->id, space->flags, space->name, node->name,
@@ -2165,354 +2061,9 @@ void Writer::collect_spaces() {
   });
 
   if (err != DB_SUCCESS) {
-    m_summary.is_clean = false;
+    summary.is_clean = false;
   }
-
-  Place_finder finder{s_roots};
-
-  for (auto &space : spaces) {
-    m_open_ids.insert(space.id);
-    if (const auto place = finder.find(space.path)) {
-      m_spaces[key(place->first, place->second)] = std::move(space);
-    } else {
-      note_obstacle(space.path, "is in none of the known directories");
-      m_summary.is_clean = false;
-    }
-  }
-}
-
-Space *Writer::find_space(const Directory &dir, const std::string &name) {
-  const auto it = m_spaces.find(key(dir.root, join(dir.path, name)));
-
-  return it == m_spaces.end() ? nullptr : &it->second;
-}
-
-void Writer::add(const Directory &dir, const File &file, const Space *space) {
-  File out = file;
-
-  if (space != nullptr) {
-    out.is_stray = false;
-    out.flags = space->flags;
-    out.space_name =
-        space->name == default_space_name(dir, file.name) ? "" : space->name;
-  }
-  if (!out.is_stray) {
-    /* What open() could not make as a start does is made at each start. */
-    const bool is_odd =
-        space == nullptr
-            ? m_opened_before.count(out.space_id) != 0
-            : space->has_autoextend ||
-                  space->path != s_roots.file_path(place_of(dir, file));
-
-    if (is_odd || fsp_is_shared_tablespace(out.flags)) {
-      m_summary.opened_at_start.push_back(out.space_id);
-    } else if (FSP_FLAGS_GET_ENCRYPTION(out.flags)) {
-      m_summary.encrypted.push_back(out.space_id);
-    }
-    if (!dict_sys_t::is_reserved(out.space_id)) {
-      m_summary.max_space_id = std::max(m_summary.max_space_id, out.space_id);
-    }
-  }
-  m_builder.add(out);
-}
-
-bool Writer::carry_over(uint32_t old_no, const Directory &dir) {
-  const auto &reader = s_current.own()->reader;
-
-  if (!reader.read_files(old_no, [&](const File &file, uint32_t) {
-        const auto space = find_space(dir, file.name);
-
-        return !is_stopped() && !s_current.is_dropped(file.space_id) &&
-               (space == nullptr ? m_open_ids.count(file.space_id) == 0
-                                 : space->id == file.space_id);
-      })) {
-    return false;
-  }
-
-  /* If a block cannot be read again, the map is damaged, and the new one is
-  thrown away. */
-  return reader.read_files(old_no, [&](const File &file, uint32_t) {
-    const auto space = find_space(dir, file.name);
-
-    if (space != nullptr) {
-      space->is_seen = true;
-    }
-    add(dir, file, space);
-    return true;
-  });
-}
-
-/** @return true if a file that the server does not know can be in the map: the
-next start asks which tablespaces there are, whoever they belong to
-@param[in]  space_id  tablespace ID in its header */
-bool Writer::is_stray(space_id_t space_id) {
-  Found found;
-
-  /* It may be just being made; or a copy of another file, which the next start
-  has to complain about; or a table that nobody has used yet. */
-  return !is_ddl_under_way() && s_is_validating &&
-         fsp_is_ibd_tablespace(space_id) && !is_late(space_id) &&
-         m_open_ids.count(space_id) == 0 && !s_current.is_dropped(space_id) &&
-         (s_current.own() == nullptr ||
-          !s_current.own()->reader.find(space_id, found)) &&
-         m_stray_ids.insert(space_id).second;
-}
-
-/** Add a file to the map.
-@param[in]  path    its path
-@param[in]  name    its name
-@param[in]  old_no  number of its directory in the last map, or -1
-@param[in]  dir     its directory
-@return false if that cannot be done, and each start has to look at it */
-bool Writer::list_file(const std::string &path, const std::string &name,
-                       int64_t old_no, const Directory &dir) {
-  const auto space = find_space(dir, name);
-  Found known;
-  File file;
-
-  if (!file_identity(AT_FDCWD, path, file.identity) || file.identity.ino == 0) {
-    return false;
-  }
-  if (old_no >= 0 && s_current.own()->reader.find_file(old_no, name, known) &&
-      !s_current.is_dropped(known.file.space_id) &&
-      (space == nullptr ? m_open_ids.count(known.file.space_id) == 0
-                        : space->id == known.file.space_id) &&
-      known.file.identity.is_same(file.identity) &&
-      (m_may_carry || read_header(path).is_of(known.file.space_id))) {
-    file = std::move(known.file);
-  } else {
-    file.name = name;
-    file.space_id =
-        space == nullptr
-            ? SPACE_UNKNOWN
-            : s_read_ids.find(key(dir.root, join(dir.path, name)), m_before);
-    if (file.space_id == SPACE_UNKNOWN || file.space_id != space->id) {
-      const auto header = read_header(path);
-
-      if (header.state != Header_state::PLAIN ||
-          !(header.identity == file.identity) ||
-          (space == nullptr ? !is_stray(header.space_id)
-                            : space->id != header.space_id)) {
-        return false;
-      }
-      file.space_id = header.space_id;
-      file.flags = header.flags;
-    }
-    file.is_stray = space == nullptr;
-  }
-
-  if (space != nullptr) {
-    space->is_seen = true;
-  }
-  add(dir, file, space);
-  return true;
-}
-
-void Writer::list(const std::string &phys, int64_t old_no, Directory &dir,
-                  std::vector<std::string> &children) {
-  Dir_reader reader(phys);
-
-  if (!reader.is_open()) {
-    m_has_failed =
-        m_has_failed || (reader.error() != ENOENT && reader.error() != EACCES);
-    dir.is_trusted = false;
-    return;
-  }
-
-  std::vector<std::string> names;
-
-  while (const auto *entry = reader.next()) {
-    names.emplace_back(entry->d_name);
-  }
-  m_has_failed = m_has_failed || reader.error() != 0;
-  std::sort(names.begin(), names.end());
-
-  struct stat phys_st;
-  const bool has_device = stat(phys.c_str(), &phys_st) == 0;
-
-  const auto distrust = [&](const std::string &path, const char *why) {
-    dir.is_trusted = false;
-    note_obstacle(path, why);
-  };
-
-  for (const auto &name : names) {
-    const std::string path = join(phys, name);
-
-    if (is_stopped() || is_touched(dir, name)) {
-      continue;
-    }
-
-    struct stat st {};
-
-    /* What a link points to may change unseen. The walk says that it skips
-    hidden files, and renames old partitions. */
-    if (lstat(path.c_str(), &st) != 0) {
-      dir.is_trusted = dir.is_trusted && is_touched(dir, name);
-    } else if (name[0] == '.') {
-      distrust(path, "is hidden");
-    } else if (!(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
-      distrust(path, "is neither a file nor a directory");
-    } else if (is_old_partition(name)) {
-      distrust(path, "has the name of an old partition");
-    }
-    if (name[0] == '.') {
-      continue;
-    }
-    if ((!S_ISLNK(st.st_mode) || stat(path.c_str(), &st) == 0) &&
-        S_ISDIR(st.st_mode)) {
-      children.push_back(name);
-      continue;
-    }
-    if (!Fil_path::has_suffix(IBD, name) || name.size() <= 4) {
-      if (Fil_path::is_undo_tablespace_name(path)) {
-        /* Undo tablespaces change their ID when they are truncated. */
-        dir.is_trusted = false;
-      }
-      continue;
-    }
-    if (!has_device || st.st_dev != phys_st.st_dev) {
-      distrust(path, "is on another device than its directory");
-    }
-    if (!list_file(path, name, old_no, dir) && !is_touched(dir, name)) {
-      distrust(path, "is no tablespace of this server, or has several names");
-    }
-  }
-}
-
-/** Add a directory and what is below it to the map.
-@return false if it is not looked into */
-bool Writer::walk(uint32_t root, const std::string &path, uint32_t parent,
-                  uint32_t depth) {
-  const std::string phys = s_roots.dir_path(root, path);
-  const auto no = static_cast<uint32_t>(m_summary.dirs.size());
-  Directory dir{root, path, {}, true, depth == 0 ? no : parent};
-  std::vector<std::string> children;
-
-  if (depth > MAX_DEPTH || is_stopped() || !dir_identity(phys, dir.identity)) {
-    return false;
-  }
-  const auto times = s_tested_times.of(phys, dir.identity);
-  /* A link may lead back up. */
-  for (auto above = parent, d = depth; d > 0; --d) {
-    const auto &other = m_summary.dirs[above];
-
-    if (other.identity.dev == dir.identity.dev &&
-        other.identity.ino == dir.identity.ino) {
-      return false;
-    }
-    above = other.parent;
-  }
-  dir.first_file = m_builder.n_files();
-
-  const auto old_no =
-      s_current.own() == nullptr
-          ? -1
-          : s_current.own()->reader.summary().find_dir(root, path);
-
-  dir.is_trusted = !is_coarse(dir.identity);
-
-  /* What the last map trusts either was old enough, or has a time of our own.
-   */
-  if (m_may_carry && old_no >= 0 && s_current.own()->dir(old_no).is_trusted &&
-      !s_current.own()->dir(old_no).is_partial &&
-      s_current.own()->dir(old_no).identity == dir.identity &&
-      carry_over(old_no, dir)) {
-    for (const auto child : s_current.own()->children[old_no]) {
-      const auto &child_path = s_current.own()->dir(child).path;
-      const auto pos = child_path.rfind('/');
-      children.push_back(pos == std::string::npos ? child_path
-                                                  : child_path.substr(pos + 1));
-    }
-  } else {
-    m_before = dir.identity;
-    const Dir_key dir_key{root, path};
-    const bool is_watched =
-        s_changes.journal().watch(dir_key, phys, dir.identity, m_before);
-    const bool is_too_young = !is_watched && is_racy(dir.identity, now_nsec());
-
-    dir.is_trusted = is_watched || !is_coarse(dir.identity);
-    list(phys, old_no, dir, children);
-
-    Dir_identity after;
-    if (!dir_identity(phys, after) ||
-        !(is_watched ? s_changes.journal().is_watched(dir_key, after)
-                     : after == dir.identity && !is_too_young)) {
-      /* One that is not trusted for other reasons need not be looked at
-      again. */
-      m_is_racy = m_is_racy || dir.is_trusted;
-      dir.is_trusted = false;
-    }
-  }
-
-  if (times != Times::KEPT && dir.is_trusted) {
-    dir.is_trusted = false;
-    if (times == Times::UNKNOWN) {
-      note_obstacle(phys, "may not get another time when files are made in it");
-    }
-  }
-  dir.n_files = m_builder.n_files() - dir.first_file;
-  m_summary.dirs.push_back(std::move(dir));
-
-  for (const auto &child : children) {
-    if (!walk(root, join(path, child), no, depth + 1)) {
-      /* Who trusts this directory would not look below it. */
-      m_summary.dirs[no].is_trusted = false;
-      note_obstacle(join(phys, child), "cannot be looked into");
-    }
-  }
-  return true;
-}
-
-bool Writer::has(space_id_t space_id) const {
-  const auto &ids = m_builder.ids();
-  const auto it = std::lower_bound(ids.begin(), ids.end(),
-                                   std::pair(space_id, uint32_t{0}));
-
-  return it != ids.end() && it->first == space_id;
-}
-
-void Writer::collect() {
-  m_summary.config = config_of(s_roots);
-  m_summary.is_clean = s_is_clean;
-  m_summary.temp_path = srv_tmp_space.first_datafile()->filepath();
-  m_session = s_current.make_session(false);
-  if (s_current.own() != nullptr) {
-    const auto &ids = s_current.own()->reader.summary().opened_at_start;
-    m_opened_before.insert(ids.begin(), ids.end());
-  }
-  collect_spaces();
-
-  for (uint32_t root = 0; root < s_roots.size(); ++root) {
-    (void)walk(root, "", 0, 0);
-  }
-
-  for (const auto &[place, space] : m_spaces) {
-    if (!space.is_seen && !s_current.is_dropped(space.id) &&
-        !s_changes.journal().is_touched(space.id)) {
-      note_obstacle(space.path, "was not found");
-      m_summary.is_clean = false;
-    }
-  }
-
-  /* A file that was there and that nobody dropped. */
-  m_builder.sort_ids();
-  if (s_current.own() != nullptr) {
-    (void)s_current.own()->reader.read_ids([this](space_id_t space_id) {
-      Found found;
-
-      if (!has(space_id) && !s_current.is_dropped(space_id) &&
-          !s_changes.journal().is_touched(space_id) &&
-          !(s_current.own()->reader.find(space_id, found) &&
-            found.file.is_stray)) {
-        m_summary.is_clean = false;
-        m_has_loss = m_has_loss ||
-                     (!is_ddl_under_way() && m_open_ids.count(space_id) == 0);
-      }
-    });
-  }
-  std::sort(m_summary.undo.begin(), m_summary.undo.end());
-  std::sort(m_summary.opened_at_start.begin(), m_summary.opened_at_start.end());
-  std::sort(m_summary.encrypted.begin(), m_summary.encrypted.end());
+  return spaces;
 }
 
 bool Writer::make() {
@@ -2527,10 +2078,16 @@ bool Writer::make() {
   m_has_temp = true;
 
   DBUG_EXECUTE_IF("tablespace_map_crash_before_write", DBUG_SUICIDE(););
-  collect();
 
-  if (is_stopped() || m_has_failed || !m_builder.finish(m_summary, m_session) ||
-      (s_current.own() != nullptr && s_current.own()->reader.is_damaged())) {
+  auto &summary = m_lister.summary();
+
+  summary.config = config_of(s_roots);
+  summary.is_clean = s_is_clean;
+  summary.temp_path = srv_tmp_space.first_datafile()->filepath();
+  const auto session = s_current.make_session(false);
+  m_lister.list(collect_spaces());
+
+  if (!m_lister.finish(session)) {
     return false;
   }
 
@@ -2539,7 +2096,7 @@ bool Writer::make() {
   const char *reason = m_image->open(m_fd);
   m_fd = -1;
   m_image->keep_few();
-  return reason == nullptr && !is_stopped() && m_image->reader.check();
+  return reason == nullptr && !m_lister.is_stopped() && m_image->reader.check();
 }
 
 Writer::~Writer() {
@@ -2553,8 +2110,9 @@ Writer::~Writer() {
 
 bool Writer::put_in_place() {
   /* The dictionary may be ahead of the redo log now. */
-  if (!srv_redo_log &&
-      (m_session.end_lsn != 0 || m_session.temp_file.ino != 0)) {
+  const auto &session = m_image->reader.session();
+
+  if (!srv_redo_log && (session.end_lsn != 0 || session.temp_file.ino != 0)) {
     return false;
   }
 
@@ -2627,8 +2185,8 @@ Written write_map(const std::function<bool()> &must_stop) {
                  !s_current.is_given_up() && writer.put_in_place();
     if (is_written) {
       s_changes.journal().end_map(map_path(JOURNAL_NAME),
-                                  writer.m_image->reader.id(),
-                                  base_of(writer.m_image));
+                                  writer.image()->reader.id(),
+                                  base_of(writer.image()));
     }
   }
 
@@ -2636,17 +2194,19 @@ Written write_map(const std::function<bool()> &must_stop) {
     s_changes.journal().cancel_map();
     s_current.dropped().use(s_current.max_id(),
                             [](space_id_t) { return true; });
-    return writer.m_is_stopped || s_changes.import_seq() != mark.import_seq
+    return writer.lister().was_stopped() ||
+                   s_changes.import_seq() != mark.import_seq
                ? Written::STOPPED
                : Written::NO;
   }
-  { s_current.set(writer.m_image); }
+  { s_current.set(writer.image()); }
   /* Not before: what is not in this map may have been in the last one. */
-  s_current.dropped().use(writer.max_id(),
-                          [&writer](space_id_t id) { return writer.has(id); });
+  s_current.dropped().use(
+      writer.image()->reader.summary().max_space_id,
+      [&writer](space_id_t id) { return writer.lister().has(id); });
   /* The next map knows nothing of that file. */
-  s_is_clean = s_is_clean && !writer.m_has_loss;
-  s_is_racy = writer.m_is_racy;
+  s_is_clean = s_is_clean && !writer.lister().has_loss();
+  s_is_racy = writer.lister().may_trust_more();
   s_changes.note_written(mark);
   s_carried_import_seq = mark.import_seq;
   s_read_ids.clear();
@@ -2654,8 +2214,8 @@ Written write_map(const std::function<bool()> &must_stop) {
   static std::string s_last_obstacle;
 
   if (!s_is_racy && !s_changes.is_ddl_since(mark.seq) &&
-      s_last_obstacle != writer.m_obstacle) {
-    s_last_obstacle = writer.m_obstacle;
+      s_last_obstacle != writer.lister().obstacle()) {
+    s_last_obstacle = writer.lister().obstacle();
     if (!s_last_obstacle.empty()) {
       ib::info(ER_IB_MSG_383)
           << "Tablespace map: each start looks at more than it would have to: "
