@@ -44,10 +44,10 @@ of any change in it is not noticed.
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>

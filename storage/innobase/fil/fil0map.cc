@@ -24,20 +24,19 @@ were no map. */
 #include "fil0mapddl.h"
 #include "fil0mapfile.h"
 #include "fil0mapimage.h"
+#include "fil0mapkeep.h"
 #include "fil0maplist.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,10 +58,8 @@ were no map. */
 #include "btr0pcur.h"
 #include "dict0dd.h"
 #include "dict0dict.h"
-#include "fil0check.h"
 #include "fil0fil.h"
 #include "fil0observe.h"
-#include "fil0probe.h"
 #include "fil0scan.h"
 #include "fsp0fsp.h"
 #include "fsp0sysspace.h"
@@ -91,7 +88,6 @@ were no map. */
 #include "trx0purge.h"
 #include "trx0sys.h"
 #include "trx0trx.h"
-#include "ut0crc32.h"
 
 namespace tablespace_map {
 
@@ -102,50 +98,6 @@ Status g_status;
 namespace {
 
 constexpr char FOREIGN[] = "another server may have run since it was written";
-
-/** The tablespace IDs that the scan read from headers, until a map has them:
-otherwise the first map would read all of them once more. */
-class Read_ids {
- public:
-  /** A scan begins. */
-  void begin() {
-    clear();
-    m_begin_nsec = now_nsec();
-  }
-
-  /** The header of a file was read. Thread-safe.
-  @param[in]  file      key of the file
-  @param[in]  space_id  its tablespace ID */
-  void add(std::string file, space_id_t space_id) {
-    const std::lock_guard guard(m_mutex);
-    m_ids.emplace(std::move(file), space_id);
-  }
-
-  /** Look up what was read.
-  @param[in]  file  key of the file
-  @param[in]  dir   its directory, as it is now
-  @return SPACE_UNKNOWN if the file was not read, or if there may be another of
-  the same name by now */
-  space_id_t find(const std::string &file, const Dir_identity &dir) const {
-    const auto it = m_ids.find(file);
-
-    return it == m_ids.end() || is_racy(dir, m_begin_nsec) ? SPACE_UNKNOWN
-                                                           : it->second;
-  }
-
-  /** @return all of them, by the keys of their files; when no thread adds any
-   */
-  const auto &ids() const { return m_ids; }
-
-  /** Give the memory back. */
-  void clear() { m_ids = {}; }
-
- private:
-  std::mutex m_mutex;
-  std::unordered_map<std::string, space_id_t> m_ids;
-  /** When the scan began. */
-  int64_t m_begin_nsec{0};
-};
 
 Roots s_roots;
 Current_map s_current{s_roots};
@@ -2150,9 +2102,6 @@ Journal::Find_base base_of(const Image_ptr &image) {
   };
 }
 
-/** What became of writing a map. */
-enum class Written { YES, NO, STOPPED };
-
 /** Make and write a map, and use it from now on. DDL that goes on meanwhile
 changes directories, which the next start sees; the map is then written again.
 Only the thread that writes the map may call it, or the last thread at shutdown.
@@ -2234,15 +2183,6 @@ bool has_ended() {
   return s_current.is_given_up();
 }
 
-/** The map is written when there was no DDL for this time, */
-constexpr int64_t QUIET_NSEC = 1'000'000'000;
-/** or when it has waited for that for this time. */
-constexpr int64_t MAX_WAIT_NSEC = 10'000'000'000;
-/** When a directory was too young to be trusted, the map is written again after
-this time, */
-constexpr int64_t OLDER_NSEC = RACY_NSEC + QUIET_NSEC;
-/** at most this many times. */
-constexpr int MAX_RACY_WRITES = 3;
 /** How often to look. */
 constexpr int64_t POLL_NSEC = 500'000'000;
 /** How long a shutdown may wait for a new map. */
@@ -2268,13 +2208,9 @@ void check_journal() {
   }
 }
 
-/** Write the map when it is time to. Times are of the monotonic clock, except
-that of the last DDL. */
+/** Write the map when it is time to. */
 void run() {
-  int64_t rest_until = 0;
-  int64_t dirty_since = 0;
-  int64_t last_write = 0;
-  int n_racy = 0;
+  Write_policy policy;
   bool has_warned = false;
 
   const auto monotonic_nsec = []() {
@@ -2300,41 +2236,24 @@ void run() {
       return;
     }
 
-    const bool is_dirty = is_map_stale();
-    const auto now = monotonic_nsec();
+    const bool is_stale = is_map_stale();
+    const auto begin = monotonic_nsec();
 
-    if (!is_dirty) {
-      dirty_since = 0;
-    } else if (dirty_since == 0) {
-      dirty_since = now;
-    }
-
-    const bool is_quiet =
-        std::abs(now_nsec() - s_changes.last_nsec()) >= QUIET_NSEC ||
-        now - dirty_since >= MAX_WAIT_NSEC;
-    const bool is_older = n_racy > 0 && n_racy <= MAX_RACY_WRITES &&
-                          now - last_write >= OLDER_NSEC;
-
-    if (now < rest_until || !(is_dirty ? is_quiet : is_older)) {
+    if (!policy.must_write(begin, is_stale,
+                           std::abs(now_nsec() - s_changes.last_nsec()))) {
       continue;
     }
 
     const auto written = write_map([]() { return s_stop.load(); });
 
-    last_write = monotonic_nsec();
-    rest_until = last_write + rest_nsec(last_write - now);
-    dirty_since = 0;
+    policy.note(written, begin, monotonic_nsec(), s_is_racy);
 
     if (written == Written::YES) {
       check_journal();
-      n_racy = s_is_racy ? (is_dirty ? 1 : n_racy + 1) : 0;
-    } else if (written == Written::NO && !has_ended()) {
-      if (!has_warned) {
-        ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
-                                << map_path(TEMP_NAME) << "'";
-        has_warned = true;
-      }
-      rest_until = last_write + MAX_REST_NSEC;
+    } else if (written == Written::NO && !has_ended() && !has_warned) {
+      ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
+                              << map_path(TEMP_NAME) << "'";
+      has_warned = true;
     }
   }
 }

@@ -10,7 +10,9 @@ What DDL does to tablespace files while the map is kept. */
 #include "fil0mapddl.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
+#include <string>
 
 #include "fsp0fsp.h"
 

@@ -10,9 +10,13 @@ The map that is in the data directory. */
 #include "fil0mapimage.h"
 
 #include <cerrno>
-#include <cstdio>
-#include <ctime>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include <fcntl.h>
 
@@ -27,12 +31,6 @@ The map that is in the data directory. */
 #include "srv0srv.h"
 
 namespace tablespace_map {
-
-int64_t now_nsec() {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 std::string default_space_name(const Directory &dir, const std::string &file) {
   const auto pos = dir.path.rfind('/');

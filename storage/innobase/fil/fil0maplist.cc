@@ -11,6 +11,10 @@ What the directories hold, for a new map. */
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>

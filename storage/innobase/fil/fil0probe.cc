@@ -11,11 +11,17 @@ Looking at tablespace files without opening the tablespaces. */
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -119,6 +125,12 @@ Dir_identity identity_of(const std::string &path, const struct stat &st) {
 }
 
 }  // namespace
+
+int64_t now_nsec() {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return nsec(t);
+}
 
 bool is_racy(const Dir_identity &id, int64_t now) {
   return std::max(id.mtime_nsec, id.ctime_nsec) > now - RACY_NSEC;
@@ -370,6 +382,14 @@ std::optional<Place> Place_finder::find_dir(const std::string &dir) const {
     return Place{root, rest};
   }
   return std::nullopt;
+}
+
+space_id_t Read_ids::find(const std::string &file,
+                          const Dir_identity &dir) const {
+  const auto it = m_ids.find(file);
+
+  return it == m_ids.end() || is_racy(dir, m_begin_nsec) ? SPACE_UNKNOWN
+                                                         : it->second;
 }
 
 }  // namespace tablespace_probe

@@ -6,7 +6,20 @@ Free Software Foundation. It is distributed without any warranty. */
 
 /** @file include/fil0map.h
 A persisted map of the tablespace files, so that a start need not list
-directories and read headers that are as they were. */
+directories and read headers that are as they were.
+
+Words:
+- trusted: a directory of the map that need not be listed as long as its
+identity is the same.
+- recognised: a file that was listed and is the one of the map, by name, inode
+  and birth time. Its header is not read.
+- unread: a file whose header the start has not read, since it was recognised or
+  its directory was not listed.
+- journalled: a change of a file since the map was written that is in the
+journal of the map.
+- deferred (late, lazy, left out): a tablespace whose object the start has not
+  made. Who needs the object makes it.
+- dropped: a tablespace of the map that was removed since that was written. */
 
 #ifndef fil0map_h
 #define fil0map_h

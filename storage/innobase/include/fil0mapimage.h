@@ -34,9 +34,6 @@ constexpr char JOURNAL_NAME[] = "#innodb_tablespace_map.log";
 /** A reason not to use the map. */
 constexpr char DAMAGED[] = "it is damaged";
 
-/** @return nanoseconds of the clock that files get their times from */
-[[nodiscard]] int64_t now_nsec();
-
 /** @return the name of a tablespace that follows from the path of its file
 @param[in]  dir   directory
 @param[in]  file  file name */

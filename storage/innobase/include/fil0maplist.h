@@ -10,7 +10,6 @@ What the directories hold, for a new map. */
 #ifndef fil0maplist_h
 #define fil0maplist_h
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_map>

@@ -22,6 +22,7 @@ directory before what is below it. */
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -104,6 +105,9 @@ struct Dir_identity {
 
   bool operator==(const Dir_identity &) const = default;
 };
+
+/** @return nanoseconds of the clock that files get their times from */
+[[nodiscard]] int64_t now_nsec();
 
 /** @return true if the directory may change again without its identity changing
 @param[in]  id        the directory
@@ -278,6 +282,46 @@ class Place_finder {
   const Roots &m_roots;
   /** Directories by the paths that files were asked for with. */
   std::unordered_map<std::string, std::optional<Place>> m_dirs;
+};
+
+/** The tablespace IDs that the scan has read from headers, for who would read
+them once more. */
+class Read_ids {
+ public:
+  /** A scan begins. */
+  void begin() {
+    clear();
+    m_begin_nsec = now_nsec();
+  }
+
+  /** The header of a file was read. Thread-safe.
+  @param[in]  file      key of the file
+  @param[in]  space_id  its tablespace ID */
+  void add(std::string file, space_id_t space_id) {
+    const std::lock_guard guard(m_mutex);
+    m_ids.emplace(std::move(file), space_id);
+  }
+
+  /** Look up what was read.
+  @param[in]  file  key of the file
+  @param[in]  dir   its directory, as it is now
+  @return SPACE_UNKNOWN if the file was not read, or if there may be another of
+  the same name by now */
+  [[nodiscard]] space_id_t find(const std::string &file,
+                                const Dir_identity &dir) const;
+
+  /** @return all of them, by the keys of their files; when no thread adds any
+   */
+  const auto &ids() const { return m_ids; }
+
+  /** Give the memory back. */
+  void clear() { m_ids = {}; }
+
+ private:
+  std::mutex m_mutex;
+  std::unordered_map<std::string, space_id_t> m_ids;
+  /** When the scan began. */
+  int64_t m_begin_nsec{0};
 };
 
 }  // namespace tablespace_probe

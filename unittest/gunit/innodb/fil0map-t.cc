@@ -4,8 +4,8 @@ This program is free software; you can redistribute it and/or modify it under
 the terms of the GNU General Public License, version 2.0, as published by the
 Free Software Foundation. It is distributed without any warranty. */
 
-/** Unit tests of fil0map: the format of the map against hostile bytes, and what
-counts as the same directory and the same file. */
+/** Unit tests of fil0map: the format of the map against hostile bytes, what
+counts as the same directory and the same file, and when a map is written. */
 
 #include <gtest/gtest.h>
 
@@ -20,6 +20,7 @@ counts as the same directory and the same file. */
 
 #include "storage/innobase/include/fil0fil.h"
 #include "storage/innobase/include/fil0mapfile.h"
+#include "storage/innobase/include/fil0mapkeep.h"
 #include "storage/innobase/include/ut0crc32.h"
 #include "unittest/gunit/innodb/fil0map-content.h"
 
@@ -596,6 +597,80 @@ TEST_F(fil0map, Rest) {
   /* So slow that without a rest nothing else would be done. */
   EXPECT_EQ(600 * SEC, rest_nsec(600 * SEC));
   EXPECT_EQ(INT64_MAX, rest_nsec(INT64_MAX));
+}
+
+/** Asks a policy in steps of a tenth of a second.
+@return the first time at which the map is written, in tenths of a second */
+int64_t first_write(Write_policy &policy, int64_t from, int64_t until,
+                    bool is_stale, int64_t quiet_nsec) {
+  for (auto now = from; now < until; ++now) {
+    if (policy.must_write(now * 100'000'000, is_stale, quiet_nsec)) {
+      return now;
+    }
+  }
+  return until;
+}
+
+TEST_F(fil0map, PolicyWaitsForQuiet) {
+  constexpr int64_t SEC = 1'000'000'000;
+  Write_policy policy;
+
+  /* Nothing to be written. */
+  EXPECT_EQ(9000, first_write(policy, 1000, 9000, false, 3600 * SEC));
+  EXPECT_TRUE(policy.must_write(900 * SEC, true, SEC));
+  EXPECT_FALSE(policy.must_write(900 * SEC, true, SEC - 1));
+  /* DDL goes on: ten seconds after the map was found stale. */
+  EXPECT_EQ(9100, first_write(policy, 9000, 9999, true, 0));
+  /* It was not, for a moment. */
+  EXPECT_EQ(9200, first_write(policy, 9101, 9200, false, 0));
+  EXPECT_EQ(9300, first_write(policy, 9200, 9999, true, 0));
+}
+
+TEST_F(fil0map, PolicyRests) {
+  constexpr int64_t SEC = 1'000'000'000;
+  Write_policy policy;
+
+  ASSERT_TRUE(policy.must_write(100 * SEC, true, SEC));
+  /* Two seconds: 50 times as long after the end. */
+  policy.note(Written::YES, 100 * SEC, 102 * SEC, false);
+  EXPECT_EQ(2020, first_write(policy, 1020, 9999, true, SEC));
+  /* One that was stopped counts as well. */
+  policy.note(Written::STOPPED, 202 * SEC, 203 * SEC, false);
+  EXPECT_EQ(2530, first_write(policy, 2030, 9999, true, SEC));
+  /* One that failed, as long as any. */
+  policy.note(Written::NO, 253 * SEC, 253 * SEC, false);
+  EXPECT_EQ(4330, first_write(policy, 2530, 9999, true, SEC));
+  /* A slow volume. */
+  policy.note(Written::YES, 433 * SEC, 443 * SEC, false);
+  EXPECT_EQ(6230, first_write(policy, 4430, 9999, true, SEC));
+  /* The wait for quiet begins anew after each. */
+  policy.note(Written::YES, 623 * SEC, 623 * SEC, false);
+  EXPECT_EQ(6330, first_write(policy, 6230, 9999, true, 0));
+}
+
+TEST_F(fil0map, PolicyWritesAgainWhenDirectoriesWereYoung) {
+  constexpr int64_t SEC = 1'000'000'000;
+  Write_policy policy;
+
+  ASSERT_TRUE(policy.must_write(100 * SEC, true, SEC));
+  policy.note(Written::YES, 100 * SEC, 100 * SEC, true);
+  /* Three times at most, whatever DDL does; three seconds after the last. */
+  EXPECT_EQ(1030, first_write(policy, 1000, 9999, false, 0));
+  policy.note(Written::YES, 103 * SEC, 103 * SEC, true);
+  EXPECT_EQ(1060, first_write(policy, 1030, 9999, false, 0));
+  policy.note(Written::YES, 106 * SEC, 106 * SEC, true);
+  EXPECT_EQ(1090, first_write(policy, 1060, 9999, false, 0));
+  policy.note(Written::YES, 109 * SEC, 109 * SEC, true);
+  EXPECT_EQ(9999, first_write(policy, 1090, 9999, false, 0));
+  /* A stale one is written, and what is young then has three again. */
+  EXPECT_EQ(10000, first_write(policy, 10000, 19999, true, SEC));
+  policy.note(Written::YES, 1000 * SEC, 1000 * SEC, true);
+  EXPECT_EQ(10030, first_write(policy, 10000, 19999, false, 0));
+  /* If it could not be written, later; if nothing is young any more, never. */
+  policy.note(Written::NO, 1003 * SEC, 1003 * SEC, false);
+  EXPECT_EQ(11830, first_write(policy, 10030, 19999, false, 0));
+  policy.note(Written::YES, 1183 * SEC, 1183 * SEC, false);
+  EXPECT_EQ(19999, first_write(policy, 11830, 19999, false, 0));
 }
 
 TEST_F(fil0map, CoarseTimes) {
