@@ -42,7 +42,6 @@ of any change in it is not noticed.
 #include "fil0journal.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -152,22 +151,6 @@ std::string make_header(uint64_t map_id) {
   return bytes;
 }
 
-/** @return true if there is nothing in a directory
-@param[in]  path  its path */
-bool is_empty_directory(const std::string &path) {
-  /** One that has been larger is not looked into: that could take long. */
-  constexpr off_t MAX_SIZE = 65536;
-  struct stat st;
-
-  if (stat(path.c_str(), &st) != 0 || st.st_size > MAX_SIZE) {
-    return false;
-  }
-
-  Dir_reader reader(path);
-
-  return reader.is_open() && reader.next() == nullptr && reader.error() == 0;
-}
-
 /** @return number of the files of a directory that are there
 @param[in]  dir  directory */
 size_t n_there(const Watched_dir &dir) {
@@ -225,20 +208,6 @@ bool replay_change(In &in, Kind kind, Replayed &replayed) {
 }
 
 }  // namespace
-
-std::string boot_id() {
-  const int fd =
-      ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-  if (fd < 0) {
-    return {};
-  }
-  std::array<char, 64> buf;
-  const auto n = ::read(fd, buf.data(), buf.size());
-
-  close(fd);
-  return n <= 0 ? std::string{} : std::string(buf.data(), n);
-}
 
 const Watched_dir *Replayed::find(uint32_t root, std::string_view path) const {
   if (!is_valid) {

@@ -102,7 +102,7 @@ constexpr char FOREIGN[] = "another server may have run since it was written";
 Roots s_roots;
 Current_map s_current{s_roots};
 Changes s_changes{s_roots, s_current};
-Tested_times s_tested_times{s_changes.journal()};
+Tested_times s_tested_times;
 
 /** True during the scan of the start-up. */
 bool s_is_scanning = false;
@@ -197,30 +197,6 @@ IB_thread s_verify_thread;
 s_is_skipped and s_is_same belong to it. */
 Image_ptr s_start_image;
 
-/** Read the journal of the map. */
-void read_journal() {
-  s_replayed = {};
-
-  const int fd = ::open(map_path(JOURNAL_NAME).c_str(),
-                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) {
-    return;
-  }
-  const auto guard = create_scope_guard([fd]() { close(fd); });
-  struct stat st;
-
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-      static_cast<uint64_t>(st.st_size) > MAX_JOURNAL_BYTES) {
-    return;
-  }
-
-  std::string bytes(st.st_size, '\0');
-
-  if (read_all(fd, 0, bytes.size(), bytes.data())) {
-    s_replayed = replay_journal(bytes, s_current.own()->reader.id(), boot_id());
-  }
-}
-
 /** Asked by the parallel walk. */
 bool skip(const std::string &path, std::vector<tablespace_scan::Dir> &dirs,
           const tablespace_scan::Push_file &push_file) {
@@ -300,7 +276,11 @@ void begin_scan(const scan_observer::Roots &roots) {
     s_is_temp_file_same = s_current.is_of_last_run();
 
     g_status.state = "USED";
-    read_journal();
+    if (const auto bytes =
+            read_plain_file(map_path(JOURNAL_NAME), MAX_JOURNAL_BYTES);
+        !bytes.empty()) {
+      s_replayed = replay_journal(bytes, reader.id(), boot_id());
+    }
     s_is_skipped.resize(reader.summary().dirs.size());
     s_is_same.resize(reader.n_files());
     s_is_scanning = s_can_find = true;
@@ -1933,7 +1913,7 @@ class Writer : private Server {
         m_lister(s_roots, s_current.own(), may_carry, s_changes.journal(),
                  s_tested_times, *this,
                  [this](uint64_t offset, std::string_view bytes) {
-                   return write(offset, bytes);
+                   return write_all(m_fd, offset, bytes);
                  }) {}
 
   ~Writer() override;
@@ -1968,7 +1948,6 @@ class Writer : private Server {
     return s_read_ids.find(file, dir);
   }
 
-  bool write(uint64_t offset, std::string_view bytes);
   std::vector<Space> collect_spaces();
 
   const std::function<bool()> m_must_stop;
@@ -1982,18 +1961,6 @@ class Writer : private Server {
   bool m_has_temp{false};
   Lister m_lister;
 };
-
-bool Writer::write(uint64_t offset, std::string_view bytes) {
-  for (size_t n = 0; n < bytes.size();) {
-    const auto done =
-        ::pwrite(m_fd, bytes.data() + n, bytes.size() - n, offset + n);
-    if (done <= 0) {
-      return false;
-    }
-    n += done;
-  }
-  return true;
-}
 
 std::vector<Space> Writer::collect_spaces() {
   std::vector<Space> spaces;
@@ -2080,7 +2047,7 @@ bool Writer::put_in_place() {
   m_has_temp = false;
 
   DBUG_EXECUTE_IF("tablespace_map_crash_before_dir_fsync", DBUG_SUICIDE(););
-  sync_data_directory();
+  sync_directory(MySQL_datadir_path.path());
   return true;
 }
 

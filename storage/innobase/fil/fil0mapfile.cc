@@ -141,14 +141,6 @@ std::pair<space_id_t, uint32_t> id_at(const std::string &bytes, uint32_t i) {
 
 }  // namespace
 
-bool is_old_partition(std::string_view name) {
-  const auto pos = std::min(name.find("#P#"), name.find("#p#"));
-
-  return pos != std::string_view::npos &&
-         std::any_of(name.begin() + pos, name.end(),
-                     [](char c) { return c >= 'A' && c <= 'Z'; });
-}
-
 int64_t rest_nsec(int64_t write_nsec) {
   const auto limit = std::max(write_nsec, MAX_REST_NSEC);
 

@@ -80,14 +80,6 @@ const char *Image::open(int fd) {
   return nullptr;
 }
 
-std::string join(const std::string &dir, const std::string &name) {
-  return dir.empty() || dir.back() == '/' ? dir + name : dir + '/' + name;
-}
-
-std::string key(uint32_t root, const std::string &path) {
-  return std::to_string(root) + ':' + path;
-}
-
 std::string config_of(const Roots &roots) {
   std::ostringstream out;
 
@@ -101,16 +93,6 @@ std::string config_of(const Roots &roots) {
 std::string map_path(const char *name) {
   std::string path{MySQL_datadir_path.path()};
   return join(path, name);
-}
-
-void sync_data_directory() {
-  const int fd =
-      ::open(MySQL_datadir_path.path().c_str(), O_RDONLY | O_DIRECTORY);
-
-  if (fd >= 0) {
-    (void)fsync(fd);
-    close(fd);
-  }
 }
 
 namespace {
@@ -174,7 +156,7 @@ bool Current_map::remove() {
   const bool is_gone =
       unlink(map_path(MAP_NAME).c_str()) == 0 || errno == ENOENT;
 
-  sync_data_directory();
+  sync_directory(MySQL_datadir_path.path());
   return is_gone;
 }
 

@@ -33,32 +33,6 @@ constexpr uint32_t MAX_DEPTH = 64;
 
 }  // namespace
 
-Times Tested_times::of(const std::string &path, Dir_identity &id) {
-  const auto it = m_times.find(id.dev);
-
-  if (it != m_times.end()) {
-    return it->second;
-  }
-
-  const auto dev = id.dev;
-  const bool is_known_coarse = is_coarse(id);
-  const auto times = m_journal.test_times(path);
-
-  if (times == Times::UNKNOWN || !dir_identity(path, id) || id.dev != dev) {
-    return Times::UNKNOWN;
-  }
-  /* One with whole seconds is too slow for the test, and is not trusted
-  anyway. */
-  if (times == Times::NOT_KEPT && !is_known_coarse) {
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map: '" << path << "' does not get another time when"
-        << " files are made in it; each start lists the directories of its"
-        << " file system";
-  }
-  m_times[dev] = times;
-  return times;
-}
-
 Space *Lister::find_space(const Directory &dir, const std::string &name) {
   const auto it = m_spaces.find(key(dir.root, join(dir.path, name)));
 
@@ -268,7 +242,14 @@ bool Lister::walk(uint32_t root, const std::string &path, uint32_t parent,
   if (depth > MAX_DEPTH || is_stopped() || !dir_identity(phys, dir.identity)) {
     return false;
   }
-  const auto times = m_times.of(phys, dir.identity);
+  const auto times = m_times.of(
+      phys, dir.identity, [&]() { return m_journal.test_times(phys); },
+      [&]() {
+        ib::info(ER_IB_MSG_383)
+            << "Tablespace map: '" << phys << "' does not get another time when"
+            << " files are made in it; each start lists the directories of its"
+            << " file system";
+      });
   /* A link may lead back up. */
   for (auto above = parent, d = depth; d > 0; --d) {
     const auto &other = m_summary.dirs[above];

@@ -17,6 +17,7 @@ Looking at tablespace files without opening the tablespaces. */
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -219,6 +220,43 @@ Times test_times(const std::string &path) {
              : Times::NOT_KEPT;
 }
 
+Times Tested_times::of(const std::string &path, Dir_identity &id,
+                       const std::function<Times()> &test,
+                       const std::function<void()> &report) {
+  const auto it = m_times.find(id.dev);
+
+  if (it != m_times.end()) {
+    return it->second;
+  }
+
+  const auto dev = id.dev;
+  const bool is_known_coarse = is_coarse(id);
+  const auto times = test();
+
+  if (times == Times::UNKNOWN || !dir_identity(path, id) || id.dev != dev) {
+    return Times::UNKNOWN;
+  }
+  if (times == Times::NOT_KEPT && !is_known_coarse) {
+    report();
+  }
+  m_times[dev] = times;
+  return times;
+}
+
+std::string boot_id() {
+  const int fd =
+      ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+  if (fd < 0) {
+    return {};
+  }
+  std::array<char, 64> buf;
+  const auto n = ::read(fd, buf.data(), buf.size());
+
+  close(fd);
+  return n <= 0 ? std::string{} : std::string(buf.data(), n);
+}
+
 bool file_identity(int fd, const std::string &path, File_identity &id) {
 #ifdef STATX_BTIME
   struct statx st;
@@ -319,6 +357,76 @@ bool read_all(int fd, uint64_t offset, size_t n_bytes, char *to) {
   return true;
 }
 
+bool is_old_partition(std::string_view name) {
+  const auto pos = std::min(name.find("#P#"), name.find("#p#"));
+
+  return pos != std::string_view::npos &&
+         std::any_of(name.begin() + pos, name.end(),
+                     [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+std::string read_plain_file(const std::string &path, uint64_t max_bytes) {
+  const int fd =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  std::string bytes;
+  struct stat st;
+
+  if (fd < 0) {
+    return {};
+  }
+  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+      static_cast<uint64_t>(st.st_size) <= max_bytes) {
+    bytes.resize(st.st_size);
+    if (!read_all(fd, 0, bytes.size(), bytes.data())) {
+      bytes.clear();
+    }
+  }
+  close(fd);
+  return bytes;
+}
+
+bool write_all(int fd, uint64_t offset, std::string_view bytes) {
+  for (size_t n = 0; n < bytes.size();) {
+    const auto done =
+        ::pwrite(fd, bytes.data() + n, bytes.size() - n, offset + n);
+    if (done <= 0) {
+      return false;
+    }
+    n += done;
+  }
+  return true;
+}
+
+bool is_empty_directory(const std::string &path) {
+  constexpr off_t MAX_SIZE = 65536;
+  struct stat st;
+
+  if (stat(path.c_str(), &st) != 0 || st.st_size > MAX_SIZE) {
+    return false;
+  }
+
+  Dir_reader reader(path);
+
+  return reader.is_open() && reader.next() == nullptr && reader.error() == 0;
+}
+
+void sync_directory(const std::string &path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY);
+
+  if (fd >= 0) {
+    (void)fsync(fd);
+    close(fd);
+  }
+}
+
+std::string join(const std::string &dir, const std::string &name) {
+  return dir.empty() || dir.back() == '/' ? dir + name : dir + '/' + name;
+}
+
+std::string key(uint32_t root, const std::string &path) {
+  return std::to_string(root) + ':' + path;
+}
+
 bool Roots::split(std::string_view path, bool is_abs, uint32_t &root,
                   std::string_view &rest) const {
   for (root = 0; root < m_roots.size(); ++root) {
@@ -356,8 +464,7 @@ std::optional<Place> Place_finder::find(const std::string &path) {
   if (!it->second) {
     return std::nullopt;
   }
-  const auto &[root, below] = *it->second;
-  return Place{root, (below.empty() ? below : below + '/') + path.substr(pos)};
+  return Place{it->second->first, join(it->second->second, path.substr(pos))};
 }
 
 std::optional<Place> Place_finder::find_dir(const std::string &dir) const {

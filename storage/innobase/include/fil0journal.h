@@ -46,10 +46,6 @@ constexpr size_t MAP_FILES_PER_JOURNAL_FILE = 64;
 /** but not for fewer than this. */
 constexpr size_t FEW_JOURNAL_FILES = 16;
 
-/** @return what tells this boot of the machine from others; empty if that is
-not known */
-[[nodiscard]] std::string boot_id();
-
 /** Number of a root, and path of a directory relative to it. */
 using Dir_key = std::pair<uint32_t, std::string>;
 

@@ -61,11 +61,6 @@ constexpr uint32_t IDS_PER_BLOCK = 2048;
 @param[in]  write_nsec  how long that took */
 [[nodiscard]] int64_t rest_nsec(int64_t write_nsec);
 
-/** @return true if a file name may be that of a partition from before the names
-were all lower case; the scan renames such files
-@param[in]  name  file name */
-[[nodiscard]] bool is_old_partition(std::string_view name);
-
 /** A file of the map. */
 struct File {
   /** Name in its directory. */

@@ -92,13 +92,6 @@ struct Image {
 
 using Image_ptr = std::shared_ptr<Image>;
 
-[[nodiscard]] std::string join(const std::string &dir, const std::string &name);
-
-/** @return what a path under a root is known by
-@param[in]  root  number of the root
-@param[in]  path  path relative to it */
-[[nodiscard]] std::string key(uint32_t root, const std::string &path);
-
 /** @return where a file of the map is
 @param[in]  dir   directory
 @param[in]  file  file in it */
@@ -113,9 +106,6 @@ using Image_ptr = std::shared_ptr<Image>;
 /** @return path of a file of the map in the data directory
 @param[in]  name  its name */
 [[nodiscard]] std::string map_path(const char *name);
-
-/** Make a rename or removal of the map durable. */
-void sync_data_directory();
 
 /** The map that is in use, and its file. */
 class Current_map {

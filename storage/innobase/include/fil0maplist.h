@@ -60,25 +60,6 @@ class Server {
                                            const Dir_identity &dir) const = 0;
 };
 
-/** Knows which file systems give directories another time when something is
-made or removed in them; no other directory is trusted. Of the thread that makes
-maps. */
-class Tested_times {
- public:
-  explicit Tested_times(Journal &journal) : m_journal(journal) {}
-
-  /** @return whether that of a directory does; if it has to be tried, the
-  directory gets another identity
-  @param[in]      path  its path
-  @param[in,out]  id    its identity */
-  [[nodiscard]] Times of(const std::string &path, Dir_identity &id);
-
- private:
-  Journal &m_journal;
-  /** By the identity of the file system. */
-  std::unordered_map<uint64_t, Times> m_times;
-};
-
 /** Lists the directories for a map, and compares them with the last one. */
 class Lister {
  public:
@@ -87,7 +68,7 @@ class Lister {
   @param[in]  may_carry  true if what that says of files in directories that are
                          as they were is still right
   @param[in]  journal    gets what DDL does from when a directory is listed
-  @param[in]  times      tests file systems
+  @param[in]  times      what was found out about file systems
   @param[in]  server     what the server knows
   @param[in]  sink       where the map is written to */
   Lister(const Roots &roots, Image_ptr last, bool may_carry, Journal &journal,

@@ -22,6 +22,7 @@ directory before what is below it. */
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -149,6 +150,31 @@ enum class Times {
 @return what was found; a file that this makes is removed */
 [[nodiscard]] Times test_times(const std::string &path);
 
+/** Knows of file systems what test_times() has found; of one thread. */
+class Tested_times {
+ public:
+  /** @return what it has found; if it has to be tried, the directory gets
+  another identity
+  @param[in]      path    a directory
+  @param[in,out]  id      its identity
+  @param[in]      test    test_times(), while nothing else sets times of
+                          directories
+  @param[in]      report  called when it is found that times are not kept, if
+                          they might be: one with whole seconds is too slow for
+                          the test, and is not trusted anyway */
+  [[nodiscard]] Times of(const std::string &path, Dir_identity &id,
+                         const std::function<Times()> &test,
+                         const std::function<void()> &report);
+
+ private:
+  /** By the identity of the file system. */
+  std::unordered_map<uint64_t, Times> m_times;
+};
+
+/** @return what tells this boot of the machine from others; empty if that is
+not known */
+[[nodiscard]] std::string boot_id();
+
 /** What tells one file from another of the same name. */
 struct File_identity {
   /** Inode number. */
@@ -223,6 +249,44 @@ struct File_header {
 @param[out]  to       where to put it
 @return false if not all of that is there */
 [[nodiscard]] bool read_all(int fd, uint64_t offset, size_t n_bytes, char *to);
+
+/** @return true if a file name may be that of a partition from before the names
+were all lower case; the scan renames such files
+@param[in]  name  file name */
+[[nodiscard]] bool is_old_partition(std::string_view name);
+
+/** Read a file, which is not waited for. A link is not followed.
+@param[in]  path       file name
+@param[in]  max_bytes  of a larger one nothing is read
+@return what is in it; empty if it is not a file, or cannot be read */
+[[nodiscard]] std::string read_plain_file(const std::string &path,
+                                          uint64_t max_bytes);
+
+/** Write to a file.
+@param[in]  fd      the file
+@param[in]  offset  where to begin
+@param[in]  bytes   what to write
+@return false if not all of that was written */
+[[nodiscard]] bool write_all(int fd, uint64_t offset, std::string_view bytes);
+
+/** @return true if there is nothing in a directory. One that has been large is
+not looked into: that could take long.
+@param[in]  path  its path */
+[[nodiscard]] bool is_empty_directory(const std::string &path);
+
+/** Make what was renamed or removed in a directory durable.
+@param[in]  path  its path */
+void sync_directory(const std::string &path);
+
+/** @return path of a file
+@param[in]  dir   its directory, or nothing
+@param[in]  name  its name in there */
+[[nodiscard]] std::string join(const std::string &dir, const std::string &name);
+
+/** @return what a path under a root is known by
+@param[in]  root  number of the root
+@param[in]  path  path relative to it */
+[[nodiscard]] std::string key(uint32_t root, const std::string &path);
 
 /** Where a file is: number of its root, and path relative to that. */
 using Place = std::pair<uint32_t, std::string>;

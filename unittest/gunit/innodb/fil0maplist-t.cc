@@ -180,7 +180,7 @@ class fil0maplist : public ::testing::Test {
   Fil_path m_old_home;
   Roots m_roots;
   Journal m_journal;
-  Tested_times m_times{m_journal};
+  Tested_times m_times;
   Fake_server m_server;
   std::vector<Space> m_spaces;
 };
