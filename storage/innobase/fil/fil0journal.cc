@@ -58,7 +58,6 @@ of any change in it is not noticed.
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fil0mapcode.h"
 #include "fil0probe.h"
 
 namespace tablespace_map {

@@ -21,7 +21,6 @@ were no map. */
 
 #include "fil0map.h"
 #include "fil0journal.h"
-#include "fil0mapddl.h"
 #include "fil0mapfile.h"
 #include "fil0mapimage.h"
 #include "fil0mapkeep.h"

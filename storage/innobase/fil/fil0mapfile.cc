@@ -55,7 +55,6 @@ something up; of the summary, 40 bytes or so for 370 files grow with the number
 of files. */
 
 #include "fil0mapfile.h"
-#include "fil0mapcode.h"
 
 #include <algorithm>
 #include <cstdint>
