@@ -23,8 +23,8 @@ were no map. */
 #include "fil0journal.h"
 #include "fil0mapfile.h"
 #include "fil0mapimage.h"
-#include "fil0mapkeep.h"
 #include "fil0maplist.h"
+#include "fil0mapparts.h"
 
 #include <algorithm>
 #include <atomic>
@@ -94,54 +94,44 @@ bool g_enabled = false;
 uint g_verify_rate = DEFAULT_VERIFY_RATE;
 Status g_status;
 
+Parts &parts() {
+  static auto &s_parts = *new Parts;
+  return s_parts;
+}
+
 namespace {
 
 constexpr char FOREIGN[] = "another server may have run since it was written";
 
-Roots s_roots;
-Current_map s_current{s_roots};
-Changes s_changes{s_roots, s_current};
+auto &s_roots = parts().roots;
+auto &s_current = parts().current;
+auto &s_changes = parts().changes;
+auto &s_unread = parts().unread;
+auto &s_deferred = parts().deferred;
 Tested_times s_tested_times;
 
 /** True during the scan of the start-up. */
 bool s_is_scanning = false;
 /** True if looking for unlisted files is allowed. */
 bool s_can_find = false;
-/** For each directory of the map: was it not listed? Bytes, since several
-threads write them. */
-std::vector<uint8_t> s_is_skipped;
-/** For each file of the map: was it listed, and is it the same? Bytes, too. */
-std::vector<uint8_t> s_is_same;
 /** What the journal said when the server started. */
 Replayed s_replayed;
-/** Protects s_journalled, s_journalled_dirs and s_listed_dir during the scan.
-No other latch is requested under it. */
-std::mutex s_journalled_mutex;
-/** Files of the map, by number, that are not as it says, in directories that
-were not listed: the journal says so. */
-std::unordered_set<uint32_t> s_journalled;
-/** Those directories; the same mutex protects it. */
-std::set<Dir_key> s_journalled_dirs;
-/** A directory with tables that was listed, for the error log; the same mutex
-protects it. */
-std::string s_listed_dir;
 /** Files that the journal has where the map has others or none. */
 std::atomic_size_t s_n_journal_files{0};
 /** True if the temporary file of the map's session is still there: the server
 that wrote the map was the last to run, and ended without a shutdown. */
 bool s_is_temp_file_same = false;
-/** Why there is no map, or a remark. */
-std::string s_reason;
 std::atomic_size_t s_n_trusted{0};
 /** Directories that were listed, and how many of them would be worth to be
 trusted next time. A root is listed at most starts, since the server makes files
 there. */
 std::atomic_size_t s_n_listed{0};
 std::atomic_size_t s_n_listed_again{0};
+/** The first of these, for the error log, and what protects it. */
+std::string s_listed_dir;
+std::mutex s_listed_dir_mutex;
 std::atomic_size_t s_n_matched{0};
 std::atomic_size_t s_n_unknown{0};
-/** Those of them that are no tablespaces. */
-std::atomic_size_t s_n_invalid{0};
 /** Tablespaces whose header was compared with the map for recovery. */
 std::unordered_set<space_id_t> s_compared;
 /** What the scan learned from headers that the map could not spare it. */
@@ -151,20 +141,9 @@ Read_ids s_read_ids;
 bool s_is_file_right = false;
 /** True if the dictionary was in order at this start. */
 bool s_is_clean = false;
-/** True if the dictionary was not read as a whole, since it was known to agree
-with the files but for those that had changed. */
-bool s_is_unchanged = false;
 /** True if no transaction that recovery has found changes the dictionary, and
 no tablespace that was fetched of it is discarded. */
 bool s_is_settled = false;
-/** Tablespaces whose headers were read at start-up, since the journal has their
-files and the map has not: they are opened then, as without the map. If that map
-has such an ID, the file is elsewhere. Not changed after the dictionary was
-read.
-*/
-std::unordered_set<space_id_t> s_added;
-/** The map of the start-up. */
-uint64_t s_start_map_id{0};
 /** True if recovery has opened a file that is not where the dictionary says. */
 std::atomic_bool s_is_elsewhere{false};
 /** True if a scan without the map has failed, or came too late. */
@@ -174,27 +153,14 @@ written; known when recovery has ended. */
 bool s_is_ours = false;
 /** True if the start does not need the objects of all tablespaces. */
 bool s_may_wait = false;
-/** False if this start validates no tablespace files, and makes no objects of
-them, because innodb_validate_tablespace_paths is OFF. */
-bool s_is_validating = false;
-/** Tablespaces whose objects were not made, although the dictionary was read.
-Not changed after the validation, in which s_waiting_mutex protects it. No other
-latch is requested under that. */
-std::unordered_set<space_id_t> s_waiting;
-std::mutex s_waiting_mutex;
 
 /** Protects s_stop. No other latch is requested under it. */
 std::mutex s_mutex;
 std::condition_variable s_wakeup;
 std::atomic_bool s_stop{false};
-std::atomic_bool s_stop_verifying{false};
 /** True if a later map may know or trust more than the last one. */
 bool s_is_racy = false;
 IB_thread s_thread;
-IB_thread s_verify_thread;
-/** The map of the start-up, while the headers are read that were not read then;
-s_is_skipped and s_is_same belong to it. */
-Image_ptr s_start_image;
 
 /** Asked by the parallel walk. */
 bool skip(const std::string &path, std::vector<tablespace_scan::Dir> &dirs,
@@ -241,14 +207,11 @@ void begin_scan(const scan_observer::Roots &roots) {
   s_roots.set(roots);
   s_is_scanning = s_can_find = false;
   s_is_temp_file_same = false;
-  s_n_matched = s_n_unknown = s_n_invalid = s_n_trusted = 0;
+  s_n_matched = s_n_unknown = s_n_trusted = 0;
   s_n_listed = s_n_listed_again = 0;
-  s_is_skipped.clear();
-  s_is_same.clear();
-  s_replayed = {};
-  s_journalled.clear();
-  s_journalled_dirs.clear();
   s_listed_dir.clear();
+  s_unread.begin(0, 0);
+  s_replayed = {};
   s_n_journal_files = 0;
   s_current.set(nullptr);
   s_read_ids.begin();
@@ -258,17 +221,18 @@ void begin_scan(const scan_observer::Roots &roots) {
   if (!g_enabled) {
     return;
   }
+  const char *reason;
+
   if (s_current.rejected() != nullptr) {
     /* The scan is repeated without the map. */
     g_status.files_trusted = g_status.directories_changed = 0;
     g_status.state = "REJECTED";
-    s_reason = s_current.rejected();
+    reason = s_current.rejected();
   } else if (srv_force_recovery > 0) {
     g_status.state = "NOT USED";
-    s_reason = "innodb_force_recovery is set";
-  } else if (const char *reason = s_current.read()) {
+    reason = "innodb_force_recovery is set";
+  } else if (reason = s_current.read(); reason != nullptr) {
     g_status.state = "NONE";
-    s_reason = reason;
   } else {
     const auto &reader = s_current.own()->reader;
 
@@ -280,8 +244,7 @@ void begin_scan(const scan_observer::Roots &roots) {
         !bytes.empty()) {
       s_replayed = replay_journal(bytes, reader.id(), boot_id());
     }
-    s_is_skipped.resize(reader.summary().dirs.size());
-    s_is_same.resize(reader.n_files());
+    s_unread.begin(reader.summary().dirs.size(), reader.n_files());
     s_is_scanning = s_can_find = true;
     s_current.dropped().limit(SPACE_UNKNOWN);
     tablespace_scan::g_skip = skip;
@@ -289,7 +252,7 @@ void begin_scan(const scan_observer::Roots &roots) {
     return;
   }
 
-  ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << s_reason;
+  ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << reason;
 }
 
 }  // namespace
@@ -339,14 +302,10 @@ bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
   }
 
   if (is_in_map) {
-    s_is_skipped[d] = true;
+    s_unread.skip(d);
     s_n_trusted += s_current.own()->dir(d).n_files - changed.size();
   }
-  {
-    const std::lock_guard guard(s_journalled_mutex);
-    s_journalled.insert(changed.begin(), changed.end());
-    s_journalled_dirs.insert(key);
-  }
+  s_unread.add_journalled(key, changed);
   for (const auto &[name, inode] : there) {
     push_file(name, inode);
   }
@@ -357,7 +316,7 @@ bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
 /** A directory that the map or its journal knows has to be listed all the same.
 @param[in]  path  its path */
 void note_listed_again(const std::string &path) {
-  const std::lock_guard guard(s_journalled_mutex);
+  const std::lock_guard guard(s_listed_dir_mutex);
 
   ++s_n_listed_again;
   if (s_listed_dir.empty()) {
@@ -404,7 +363,7 @@ bool skip_directory(
     }
     return false;
   } else {
-    s_is_skipped[d] = true;
+    s_unread.skip(d);
     s_n_trusted += s_current.own()->dir(d).n_files;
   }
 
@@ -433,7 +392,7 @@ std::optional<space_id_t> known_space_id(const std::string &path) {
   Found found;
 
   if (s_is_scanning && recognise(path, found)) {
-    s_is_same[found.no] = true;
+    s_unread.recognise(found.no);
     ++s_n_matched;
     return found.file.space_id;
   }
@@ -444,14 +403,6 @@ std::optional<space_id_t> known_space_id(const std::string &path) {
 
 namespace {
 
-/** @return true if a file of the map is as it says: its directory was not
-listed, and nothing else was said of it
-@param[in]  dir  number of its directory
-@param[in]  no   its number */
-bool is_skipped(uint32_t dir, uint32_t no) {
-  return s_is_skipped[dir] && s_journalled.count(no) == 0;
-}
-
 /** Take note of an ID that was found in a listed file.
 @param[in]  space_id  the ID */
 void note_space_id(space_id_t space_id) {
@@ -461,9 +412,8 @@ void note_space_id(space_id_t space_id) {
     struct stat st;
 
     ++s_n_unknown;
-    if (space_id == 0 || space_id == SPACE_UNKNOWN) {
-      ++s_n_invalid;
-    } else if (s_roots.split(t_unknown_file, false, root, rest)) {
+    if (space_id != 0 && space_id != SPACE_UNKNOWN &&
+        s_roots.split(t_unknown_file, false, root, rest)) {
       s_read_ids.add(key(root, std::string(rest)), space_id);
     }
     /* The other name may be in a directory that is not listed. IMPORT by a
@@ -478,7 +428,7 @@ void note_space_id(space_id_t space_id) {
   Found found;
 
   if (s_is_scanning && s_current.own()->reader.find(space_id, found) &&
-      is_skipped(found.dir, found.no)) {
+      s_unread.is_skipped(found.dir, found.no)) {
     s_current.distrust("a file has the ID of a file that was not read");
   }
 }
@@ -529,10 +479,11 @@ bool end_scan(bool has_duplicates) {
 
   g_status.files_trusted = n_known;
   g_status.directories_changed = s_n_listed;
-  if (!s_journalled_dirs.empty()) {
-    ib::info(ER_IB_MSG_383) << "Tablespace map: its journal has the changes of "
-                            << s_journalled_dirs.size() << " directories, with "
-                            << s_n_journal_files << " files";
+  if (!s_unread.journalled_dirs().empty()) {
+    ib::info(ER_IB_MSG_383)
+        << "Tablespace map: its journal has the changes of "
+        << s_unread.journalled_dirs().size() << " directories, with "
+        << s_n_journal_files << " files";
   }
   return false;
 }
@@ -548,13 +499,6 @@ class Scan_observer : public scan_observer::Observer {
 };
 
 Scan_observer s_scan_observer;
-
-/** @return true if the header of a file was not read at start-up
-@param[in]  dir  number of its directory in the map of the start-up
-@param[in]  no   its number there */
-bool is_unread(uint32_t dir, uint32_t no) {
-  return is_skipped(dir, no) || s_is_same[no];
-}
 
 /** Scan again without the map, which was rejected, in the middle of recovery.
 What was read of the redo log for a tablespace that only this scan finds is lost
@@ -587,7 +531,7 @@ bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
   Found found;
 
   if (!s_current.own()->reader.find(space_id, found) ||
-      !is_skipped(found.dir, found.no)) {
+      !s_unread.is_skipped(found.dir, found.no)) {
     return false;
   }
   const auto &dir = s_current.own()->dir(found.dir);
@@ -611,7 +555,7 @@ bool can_look_up(space_id_t space_id) {
     } else if (s_compared.insert(space_id).second &&
                !s_current.is_dropped(space_id) &&
                s_current.own()->reader.find(space_id, found) &&
-               is_unread(found.dir, found.no) &&
+               s_unread.has(found.dir, found.no) &&
                read_header(s_roots.file_path(place_of(
                                s_current.own()->dir(found.dir), found.file)))
                    .is_not_of(space_id)) {
@@ -701,7 +645,7 @@ dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
     (void)s_current.reject(FOREIGN);
     return fil_scan_again();
   }
-  if (!s_is_validating) {
+  if (!s_deferred.is_validating()) {
     return DB_SUCCESS;
   }
   /* The last directories that were compared. */
@@ -880,7 +824,7 @@ bool is_all_journalled() {
   /* A directory that is not in it was changed by others only, and they make no
   files that the dictionary knows. */
   for (const auto &[key, dir] : s_replayed.dirs) {
-    if (s_journalled_dirs.count(key) != 0) {
+    if (s_unread.journalled_dirs().count(key) != 0) {
       continue;
     }
 
@@ -927,7 +871,7 @@ const char *find_difference(Difference &difference) {
     const Dir_key key{std::stoul(place.substr(0, colon)),
                       place.substr(colon + 1, end_of_place - colon - 1)};
 
-    if (s_journalled_dirs.count(key) == 0) {
+    if (s_unread.journalled_dirs().count(key) == 0) {
       return CHANGED;
     }
     const auto path = fil_scanned_path(space_id);
@@ -951,13 +895,13 @@ const char *find_difference(Difference &difference) {
     const auto &dir = reader.summary().dirs[d];
     const auto watched = s_replayed.find(dir.root, dir.path);
 
-    if (s_is_skipped[d] && watched == nullptr) {
+    if (s_unread.is_skipped(d) && watched == nullptr) {
       continue;
     }
     const char *reason = nullptr;
 
     if (!reader.read_files(d, [&](const File &file, uint32_t no) {
-          if (is_unread(d, no)) {
+          if (s_unread.has(d, no)) {
             return true;
           }
           difference.gone.emplace(file.space_id, space_name(dir, file));
@@ -1101,8 +1045,8 @@ bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
 
 bool fetch_tablespaces(dd::cache::Dictionary_client *client,
                        std::vector<const dd::Tablespace *> *tablespaces) {
-  s_is_validating =
-      srv_validate_tablespace_paths || recv_needed_recovery || !ibuf_is_empty();
+  s_deferred.begin(srv_validate_tablespace_paths || recv_needed_recovery ||
+                   !ibuf_is_empty());
 
   if (s_current.own() == nullptr || !s_can_find) {
     return false;
@@ -1207,9 +1151,9 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
 
   fil_set_max_space_id_if_bigger(
       s_current.own()->reader.summary().max_space_id);
-  s_start_map_id = s_current.own()->reader.id();
-  for (const auto &added : difference.added_paths) {
-    s_added.insert(added.first);
+  std::unordered_set<space_id_t> added;
+  for (const auto &file : difference.added_paths) {
+    added.insert(file.first);
   }
   for (const auto &[space_id, name] : difference.gone) {
     if (difference.added_paths.count(space_id) == 0) {
@@ -1218,7 +1162,7 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   }
 
   tablespaces->insert(tablespaces->end(), found.begin(), found.end());
-  s_is_unchanged = true;
+  s_deferred.add_all(s_current.own()->reader.id(), std::move(added));
   s_is_settled =
       !has_ddl &&
       std::none_of(found.begin(), found.end(), [](const auto *other) {
@@ -1232,149 +1176,13 @@ bool fetch_tablespaces(dd::cache::Dictionary_client *client,
   return true;
 }
 
-namespace {
-
-/** @return true if a tablespace has an object */
-bool has_object(space_id_t space_id) {
-  return fil_space_exists_in_mem(space_id, nullptr, false, false);
-}
-
-/** @return true if a master key is known: whatever opens an encrypted
-tablespace learns the ID of its own */
-bool is_key_known() {
-  return Encryption::get_master_key_id() != Encryption::DEFAULT_MASTER_KEY_ID;
-}
-
-/** @return true if the keyring has the newest master key that is known */
-bool has_key() {
-  uint32_t key_id;
-  byte *key = nullptr;
-
-  if (!is_key_known()) {
-    return false;
-  }
-  Encryption::get_master_key(&key_id, &key);
-  my_free(key);
-  return key != nullptr;
-}
-
-/** What the current map says of a tablespace. */
-struct Known {
-  /** Path of its file. */
-  std::string path;
-  /** Name of the tablespace. */
-  std::string name;
-  /** FSP flags. */
-  uint32_t flags;
-  /** Identity of the file. */
-  File_identity identity;
-};
-
-/** Find a tablespace in the current map.
-@param[in]  space_id  tablespace ID
-@return nothing if it is not there, or was dropped */
-std::optional<Known> find_known(space_id_t space_id) {
-  if (s_current.is_dropped(space_id)) {
-    return std::nullopt;
-  }
-
-  const auto image = s_current.image();
-  Found found;
-
-  if (image == nullptr || !image->reader.find(space_id, found) ||
-      found.file.is_stray ||
-      (image->reader.id() == s_start_map_id && s_added.count(space_id) != 0)) {
-    return std::nullopt;
-  }
-  const auto &dir = image->dir(found.dir);
-
-  return Known{s_roots.file_path(place_of(dir, found.file)),
-               space_name(dir, found.file), found.file.flags,
-               found.file.identity};
-}
-
-}  // namespace
-
-bool is_late(space_id_t space_id) {
-  if (!g_enabled || !s_is_validating || !fsp_is_ibd_tablespace(space_id)) {
-    return false;
-  }
-  if (s_is_unchanged) {
-    return s_added.count(space_id) == 0;
-  }
-  const std::lock_guard guard(s_waiting_mutex);
-  return s_waiting.count(space_id) != 0;
-}
-
 bool is_dictionary_read() {
-  if (s_is_unchanged && !s_is_settled && trx_sys->found_prepared_trx) {
+  if (s_deferred.is_all() && !s_is_settled && trx_sys->found_prepared_trx) {
     ib::info(ER_IB_MSG_383)
         << "Tablespace map: the dictionary is read in full: a crash has left a"
            " prepared transaction, and DDL, or a name or a tablespace is gone";
   }
-  return s_is_unchanged && s_is_settled;
-}
-
-bool is_left_out(space_id_t space_id, const char *space_name,
-                 const char *path) {
-  if (!is_late(space_id)) {
-    return false;
-  }
-  const auto known = find_known(space_id);
-  std::string normalized{path};
-
-  Fil_path::normalize(normalized);
-  return known && known->name == space_name && known->path == normalized;
-}
-
-bool is_lazy() { return s_is_unchanged || !s_waiting.empty(); }
-
-bool is_discarded(const dd::Tablespace *space) {
-  return is_lazy() && dd_tablespace_is_discarded(space);
-}
-
-bool is_unread(space_id_t space_id, const std::string &path) {
-  if (s_current.own() == nullptr || s_is_skipped.empty()) {
-    return false;
-  }
-  Found found;
-
-  if (!s_current.own()->reader.find(space_id, found)) {
-    return s_current.own()->reader.is_damaged();
-  }
-
-  const auto &dir = s_current.own()->dir(found.dir);
-
-  return is_unread(found.dir, found.no) &&
-         Place_finder{s_roots}.find(path) == place_of(dir, found.file);
-}
-
-bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
-              const char *space_name, const std::string &path,
-              const dd::Properties &options, std::atomic_size_t &n_validated) {
-  if (state != Fil_state::MATCHES) {
-    return false;
-  }
-  uint64_t autoextend_size = 0;
-
-  if (options.exists(autoextend_size_str)) {
-    (void)options.get(autoextend_size_str, &autoextend_size);
-  }
-  if (!s_may_wait || s_is_unchanged || autoextend_size > 0 ||
-      !is_unread(space_id, path) || fsp_is_shared_tablespace(flags)) {
-    return false;
-  }
-
-  const auto known = find_known(space_id);
-
-  /* Its object is made later with the path that the map has. */
-  if (!known || known->name != space_name || known->path != path) {
-    return false;
-  }
-  const std::lock_guard guard(s_waiting_mutex);
-  s_waiting.insert(space_id);
-  ++n_validated;
-  return true;
+  return s_deferred.is_all() && s_is_settled;
 }
 
 size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
@@ -1402,434 +1210,58 @@ void note_opened(space_id_t space_id, const std::string &path) {
   }
 }
 
-namespace {
-
-/** How many encrypted tablespaces are tried while no master key is known: the
-keyring may not be there, and each of them would say so. */
-constexpr size_t MAX_KEY_ATTEMPTS = 16;
-
-/** Open one encrypted tablespace after the other until a master key is known,
-the newest tablespace first: it has the newest key, which new tablespaces get.
-*/
-void learn_key() {
-  size_t n_attempts = 0;
-
-  if (s_current.own() == nullptr) {
-    return;
-  }
-  const auto &ids = s_current.own()->reader.summary().encrypted;
-
-  for (auto id = ids.rbegin();
-       id != ids.rend() && !is_key_known() && n_attempts < MAX_KEY_ATTEMPTS;
-       ++id) {
-    if (is_late(*id) && find_known(*id)) {
-      tablespace_map::open(*id);
-      ++n_attempts;
-    }
-  }
-}
-
-}  // namespace
-
 void note_validation(size_t n_differing, size_t n_left) {
-  s_is_clean =
-      n_differing == 0 && n_left == 0 && s_is_validating && !s_is_elsewhere;
+  s_is_clean = n_differing == 0 && n_left == 0 && s_deferred.is_validating() &&
+               !s_is_elsewhere;
 
-  if (!s_waiting.empty()) {
-    ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_waiting.size()
+  if (s_deferred.n_added() != 0) {
+    ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_deferred.n_added()
                             << " tablespaces are opened when they are used";
   }
-  learn_key();
+  s_deferred.learn_key();
 }
 
-namespace {
-
-/** Read a header and compare it with the map.
-@param[in]  space_id  tablespace ID */
-void verify(space_id_t space_id) {
-  /* What has an object was compared when that was made, and its file is locked:
-  to close it, in whatever way it was opened, would give the lock up. */
-  if (has_object(space_id)) {
-    return;
-  }
-  const auto seq = s_changes.seq();
-  /* Before the file is looked up, which may be in the map before this one. */
-  const auto written_seq = s_changes.written_seq();
-  const auto known = find_known(space_id);
-
-  if (!known || s_current.is_given_up()) {
-    return;
-  }
-
-  const auto header = read_header(known->path);
-
-  if (header.state != Header_state::UNREADABLE) {
-    ++g_status.files_verified;
-  }
-
-  /* After DDL that is not in the map yet, there may be no file of that name, or
-  another one; during DDL it may have any ID. Such a file is left to those who
-  open it. */
-  const bool is_ddl = s_changes.is_ddl_since(seq) ||
-                      s_current.is_dropped(space_id) ||
-                      (written_seq != seq && seq != Changes::FIRST_SEQ &&
-                       !known->identity.is_same(header.identity));
-
-  if (header.is_not_of(space_id) && !is_ddl) {
-    ++g_status.files_differing;
-    ib::warn(ER_IB_MSG_383)
-        << "Tablespace map: file '" << known->path
-        << "' was taken for tablespace " << space_id << ", name '"
-        << known->name << "', and was changed in place: "
-        << (header.space_id == SPACE_UNKNOWN
-                ? std::string("it has no plain header")
-                : "its header has the ID " + std::to_string(header.space_id));
-    s_current.give_up("a file was changed in place");
-  }
-}
-
-/** Read the headers that were not read at start-up, and open what is encrypted:
-a tablespace that is used first while the keyring is away stays unusable. */
-void verify_all() {
-  /** How often the rate is looked at. */
-  constexpr auto TICK = std::chrono::milliseconds(100);
-  double budget = 0;
-  bool is_keyring_there = true;
-
-  /* Waits until a header may be read; returns false at shutdown. */
-  const auto wait = [&budget, TICK]() {
-    while (budget < 1) {
-      std::unique_lock lock(s_mutex);
-      if (s_wakeup.wait_for(lock, TICK,
-                            []() { return s_stop_verifying.load(); })) {
-        return false;
-      }
-      budget = g_verify_rate == 0 ? 0 : budget + g_verify_rate / 10.0;
-    }
-    --budget;
-    return !s_stop_verifying;
-  };
-
-  const auto image = std::move(s_start_image);
-
-  for (uint32_t d = 0; image != nullptr && d < s_is_skipped.size(); ++d) {
-    if (!image->reader.read_files(d, [&](const File &file, uint32_t no) {
-          if (is_unread(d, no)) {
-            if (!wait()) {
-              return false;
-            }
-            verify(file.space_id);
-            if (is_keyring_there && FSP_FLAGS_GET_ENCRYPTION(file.flags)) {
-              open(file.space_id);
-              /* Each of them would say that it is not. */
-              is_keyring_there = has_object(file.space_id) || has_key();
-            }
-          }
-          return true;
-        })) {
-      return;
-    }
-  }
-  s_is_skipped = {};
-  s_is_same = {};
-
-  ib::info(ER_IB_MSG_383) << "Tablespace map: " << g_status.files_verified
-                          << " headers were read after startup, "
-                          << g_status.files_differing << " were different";
-}
-
-/** The header of a file that was left out at start-up, read ahead by this
-thread. */
-thread_local struct {
-  space_id_t space_id{SPACE_UNKNOWN};
-  std::string path;
-  File_header header;
-
-  /** @return true if it is of a tablespace, and of the file that is there now.
-  It holds for one question only.
-  @param[in]  id  tablespace ID */
-  bool is_of(space_id_t id) {
-    File_identity now;
-
-    return std::exchange(space_id, SPACE_UNKNOWN) == id && header.is_of(id) &&
-           !s_current.is_dropped(id) && file_identity(AT_FDCWD, path, now) &&
-           now.is_same(header.identity);
-  }
-} t_read_ahead;
-
-/** Read the header of a file that was left out at start-up.
-@param[in]  space_id  tablespace ID
-@param[in]  known     the file */
-void read_ahead(space_id_t space_id, const Known &known) {
-  t_read_ahead.path = known.path;
-  /* The key of an encrypted tablespace is in the page, too. */
-  t_read_ahead.header =
-      read_header(known.path, recv_needed_recovery ||
-                                  FSP_FLAGS_GET_ENCRYPTION(known.flags));
-  t_read_ahead.space_id = space_id;
-}
-
-}  // namespace
-
-void read_ahead(space_id_t space_id) {
-  if (!is_late(space_id)) {
-    return;
-  }
-  if (const auto known = find_known(space_id)) {
-    read_ahead(space_id, *known);
-  }
-}
-
-bool must_validate(bool validate, fil_type_t purpose, space_id_t space_id) {
-  if (purpose != FIL_TYPE_TABLESPACE || !is_late(space_id)) {
-    return validate;
-  }
-  /* After a crash all of the first page, whoever opens it. */
-  if (recv_needed_recovery) {
-    return true;
-  }
-  if (t_read_ahead.is_of(space_id)) {
+bool is_unread(space_id_t space_id, const std::string &path) {
+  if (s_current.own() == nullptr || s_unread.n_dirs() == 0) {
     return false;
   }
-  const auto known = find_known(space_id);
-
-  if (known && read_header(known->path).is_of(space_id)) {
-    return false;
-  }
-  verify(space_id);
-  return true;
-}
-
-namespace {
-
-/** Make the object of a tablespace that was left out.
-@param[in]  space_id  tablespace ID
-@param[in]  known     its file */
-void make_object(space_id_t space_id, const Known &known) {
-  read_ahead(space_id, known);
-
-  /* Who loads the buffer pool has no session that debug sync could name. */
-  while (DBUG_EVALUATE_IF("tablespace_map_before_open", true, false)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-
-  /* As clone does: no other thread opens tables meanwhile. */
-  IB_mutex_guard sys_mutex(&dict_sys->mutex, UT_LOCATION_HERE);
-
-  /* Who drops a tablespace lets the map forget it before its object goes. */
-  if (has_object(space_id) || s_current.is_dropped(space_id)) {
-    return;
-  }
-
-  if (!t_read_ahead.is_of(space_id)) {
-    t_read_ahead.header = read_header(known.path);
-  }
-  if (!t_read_ahead.header.is_of(space_id)) {
-    return;
-  }
-  t_read_ahead.space_id = space_id;
-  /* As the validation at start-up, which looks closer after a crash. */
-  (void)fil_ibd_open(recv_needed_recovery, FIL_TYPE_TABLESPACE, space_id,
-                     t_read_ahead.header.flags, known.name.c_str(),
-                     known.path.c_str(), false, false);
-}
-
-/** A tablespace of the dictionary that was left out at start-up and has no
-object. */
-struct Left_out {
-  /** Tablespace ID. */
-  space_id_t id;
-  /** What the dictionary says of it. */
-  Known known;
-};
-
-/** @return those that are left out, the largest ID first
-@param[in]  spaces  all of the dictionary */
-std::vector<Left_out> left_out(
-    const std::vector<const dd::Tablespace *> &spaces) {
-  std::vector<Left_out> found;
-
-  for (const auto space : spaces) {
-    const auto &data = space->se_private_data();
-    space_id_t id;
-    uint32_t flags;
-
-    if (space->engine() == innobase_hton_name && !space->files().empty() &&
-        !data.get(dd_space_key_strings[DD_SPACE_ID], &id) &&
-        !data.get(dd_space_key_strings[DD_SPACE_FLAGS], &flags) &&
-        is_late(id) && !has_object(id) && !dd_tablespace_is_discarded(space)) {
-      found.push_back({id,
-                       {(*space->files().begin())->filename().c_str(),
-                        space->name().c_str(),
-                        flags,
-                        {}}});
-    }
-  }
-  std::sort(found.begin(), found.end(),
-            [](const auto &a, const auto &b) { return a.id > b.id; });
-  return found;
-}
-
-/** Say which tablespaces have no object.
-@param[in]  what   that they are missing for
-@param[in]  names  their names
-@return what was said, without the names */
-std::string report_missing(const char *what,
-                           const std::vector<std::string> &names) {
-  /** How many are named. */
-  constexpr size_t MAX_NAMED = 10;
-  std::ostringstream out;
-  std::ostringstream named;
-
-  out << names.size() << what;
-  for (size_t i = 0; i < std::min(names.size(), MAX_NAMED); ++i) {
-    named << (i == 0 ? ": " : ", ") << names[i];
-  }
-  if (names.size() > MAX_NAMED) {
-    named << ", ...";
-  }
-  ib::warn(ER_IB_MSG_383) << "Tablespace map: " << out.str() << named.str();
-  return out.str();
-}
-
-}  // namespace
-
-void open(space_id_t space_id) {
-  /* A file that was not where the dictionary says is not opened here. */
-  if (!is_late(space_id) || has_object(space_id)) {
-    return;
-  }
-  if (const auto known = find_known(space_id)) {
-    make_object(space_id, *known);
-  }
-}
-
-bool open_encrypted(THD *thd) {
-  size_t n_attempts = 0;
-  std::vector<std::string> missing;
-  std::vector<const dd::Tablespace *> spaces;
-
-  /* Without the keyring rotation fails, and each of them would say so. */
-  if (!is_lazy() || (is_key_known() && !has_key())) {
-    return true;
-  }
-
-  const auto client = dd::get_dd_client(thd);
-  const dd::cache::Dictionary_client::Auto_releaser releaser(client);
-
-  /* The dictionary knows what the map may not: a file may have got a second
-  name, or be unreadable when the map was written. */
-  if (client->fetch_global_components(&spaces)) {
-    return false;
-  }
-  for (const auto &space : left_out(spaces)) {
-    if (!FSP_FLAGS_GET_ENCRYPTION(space.known.flags)) {
-      continue;
-    }
-    if (is_key_known() || n_attempts++ < MAX_KEY_ATTEMPTS) {
-      make_object(space.id, space.known);
-    }
-    if (!has_object(space.id)) {
-      missing.push_back(space.known.name);
-    }
-  }
-  if (!missing.empty()) {
-    push_warning(thd, Sql_condition::SL_WARNING, ER_UNKNOWN_ERROR,
-                 report_missing(" encrypted tablespaces could not be opened; "
-                                "they keep the master key that they have",
-                                missing)
-                     .c_str());
-  }
-  return true;
-}
-
-bool refuse_clone(THD *thd, const std::vector<const dd::Tablespace *> &spaces) {
-  std::vector<std::string> missing;
-
-  if (is_lazy()) {
-    for (const auto &space : left_out(spaces)) {
-      missing.push_back(space.known.name);
-    }
-  }
-  if (missing.empty()) {
-    return false;
-  }
-  const auto said =
-      report_missing(" tablespaces could not be opened to be cloned", missing);
-
-  my_error(ER_INTERNAL_ERROR, MYF(0), (said + ": " + missing[0]).c_str());
-  release_backup_lock(thd);
-  return true;
-}
-
-char *first_path(space_id_t space_id) {
-  if (!is_late(space_id)) {
-    return nullptr;
-  }
-  const auto known = find_known(space_id);
-
-  return known ? mem_strdup(known->path.c_str()) : nullptr;
-}
-
-bool show_file(space_id_t space_id, ha_tablespace_statistics &stats) {
-  if (!is_late(space_id) || has_object(space_id)) {
-    return false;
-  }
-  const auto known = find_known(space_id);
-
-  if (!known) {
-    return false;
-  }
-
-  /* Nothing of the file has been read, as after any clean start. */
-  const page_size_t page_size{known->flags};
-  const auto n_bytes = page_size.physical();
-
-  stats.m_id = space_id;
-  stats.m_type = "TABLESPACE";
-  stats.m_free_extents = 0;
-  stats.m_total_extents = 0;
-  stats.m_extent_size = fsp_get_extent_size_in_pages(page_size) * n_bytes;
-  stats.m_initial_size = 0;
-  stats.m_maximum_size = ~0ULL;
-  stats.m_autoextend_size = fsp_get_pages_to_extend_ibd(page_size, 0) * n_bytes;
-  stats.m_data_free = 0;
-  stats.m_status = "NORMAL";
-  return true;
-}
-
-void open(const char *space_name) {
-  if (!is_lazy()) {
-    return;
-  }
-
-  const std::string_view name{space_name};
-  const auto pos = name.find('/');
-  const auto image = s_current.image();
-
-  if (pos == std::string_view::npos || image == nullptr) {
-    return;
-  }
-
-  const auto &reader = image->reader;
-  /* One that is elsewhere is left to those who open it. */
-  const auto place =
-      Place_finder{s_roots}.find("./" + std::string(name) + dot_ext[IBD]);
-
-  if (!place) {
-    return;
-  }
-
-  const auto slash = place->second.rfind('/');
-  const auto d = reader.summary().find_dir(
-      place->first, std::string_view(place->second).substr(0, slash));
   Found found;
 
-  if (d >= 0 &&
-      reader.find_file(d, std::string_view(place->second).substr(slash + 1),
-                       found)) {
-    open(found.file.space_id);
+  if (!s_current.own()->reader.find(space_id, found)) {
+    return s_current.own()->reader.is_damaged();
   }
+
+  const auto &dir = s_current.own()->dir(found.dir);
+
+  return s_unread.has(found.dir, found.no) &&
+         Place_finder{s_roots}.find(path) == place_of(dir, found.file);
+}
+
+bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
+              const char *space_name, const std::string &path,
+              const dd::Properties &options, std::atomic_size_t &n_validated) {
+  if (state != Fil_state::MATCHES) {
+    return false;
+  }
+  uint64_t autoextend_size = 0;
+
+  if (options.exists(autoextend_size_str)) {
+    (void)options.get(autoextend_size_str, &autoextend_size);
+  }
+  if (!s_may_wait || s_deferred.is_all() || autoextend_size > 0 ||
+      !is_unread(space_id, path) || fsp_is_shared_tablespace(flags)) {
+    return false;
+  }
+
+  const auto known = s_deferred.find(space_id);
+
+  /* Its object is made later with the path that the map has. */
+  if (!known || known->name != space_name || known->path != path) {
+    return false;
+  }
+  s_deferred.add(space_id);
+  ++n_validated;
+  return true;
 }
 
 Ddl::Ddl(space_id_t space_id, bool is_dropped)
@@ -1937,7 +1369,7 @@ class Writer : private Server {
     return s_current.is_dropped(space_id);
   }
   bool may_be_deferred(space_id_t space_id) const override {
-    return !s_is_validating || is_late(space_id);
+    return !s_deferred.is_validating() || s_deferred.has(space_id);
   }
   bool is_ddl_under_way() const override {
     return m_n_ddl != 0 || m_seq != s_changes.seq();
@@ -2237,9 +1669,8 @@ void start() {
   s_current.dropped().limit(s_current.max_id());
   if (s_current.own() != nullptr) {
     s_current.own()->keep_few();
-    s_start_image = s_current.own();
   }
-  if (s_is_unchanged && s_is_clean &&
+  if (s_deferred.is_all() && s_is_clean &&
       s_current.own()->reader.summary().temp_path ==
           srv_tmp_space.first_datafile()->filepath()) {
     s_is_file_right = true;
@@ -2260,23 +1691,19 @@ void start() {
     s_replayed = {};
   }
 
+  /* The thread that is started first may change it. */
+  auto start_image = s_current.own();
+
   s_changes.serve(true);
   s_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, run);
   s_thread.start();
-  s_verify_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 1, verify_all);
-  s_verify_thread.start();
+  parts().verifier.start(std::move(start_image));
 }
 
 void stop_verifying() {
-  if (!s_changes.is_serving()) {
-    return;
+  if (s_changes.is_serving()) {
+    parts().verifier.stop();
   }
-  {
-    const std::lock_guard guard(s_mutex);
-    s_stop_verifying = true;
-  }
-  s_wakeup.notify_all();
-  s_verify_thread.join();
 }
 
 void shutdown() {

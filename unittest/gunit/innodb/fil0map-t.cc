@@ -20,7 +20,7 @@ counts as the same directory and the same file, and when a map is written. */
 
 #include "storage/innobase/include/fil0fil.h"
 #include "storage/innobase/include/fil0mapfile.h"
-#include "storage/innobase/include/fil0mapkeep.h"
+#include "storage/innobase/include/fil0mapparts.h"
 #include "storage/innobase/include/ut0crc32.h"
 #include "unittest/gunit/innodb/fil0map-content.h"
 

@@ -1,0 +1,292 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file include/fil0mapparts.h
+The objects that the hooks of fil0map.cc use. */
+
+#ifndef fil0mapparts_h
+#define fil0mapparts_h
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "fil0mapimage.h"
+#include "os0event.h"
+#include "os0thread-create.h"
+
+namespace tablespace_map {
+
+/** Files of the map whose headers the start has not read. Several threads tell
+what they find while directories are listed and files are checked; after that it
+does not change until the verifier clears it. */
+class Unread {
+ public:
+  /** A scan begins, or nobody asks any more.
+  @param[in]  n_dirs   directories of the map
+  @param[in]  n_files  its files */
+  void begin(size_t n_dirs, size_t n_files) {
+    m_is_skipped = std::vector<uint8_t>(n_dirs);
+    m_is_recognised = std::vector<uint8_t>(n_files);
+    m_journalled = {};
+    m_journalled_dirs = {};
+  }
+
+  /** A directory need not be listed. */
+  void skip(uint32_t dir) { m_is_skipped[dir] = true; }
+
+  /** A file was listed, and is the same. */
+  void recognise(uint32_t no) { m_is_recognised[no] = true; }
+
+  /** A directory is as the map and its journal say.
+  @param[in]  key      directory
+  @param[in]  changed  files of the map that are not as that says */
+  void add_journalled(const Dir_key &key,
+                      const std::vector<uint32_t> &changed) {
+    const std::lock_guard guard(m_mutex);
+    m_journalled.insert(changed.begin(), changed.end());
+    m_journalled_dirs.insert(key);
+  }
+
+  [[nodiscard]] bool is_skipped(uint32_t dir) const {
+    return m_is_skipped[dir];
+  }
+
+  /** @return true if the directory of a file was not listed, and the journal
+  says nothing else of the file */
+  [[nodiscard]] bool is_skipped(uint32_t dir, uint32_t no) const {
+    return m_is_skipped[dir] && m_journalled.count(no) == 0;
+  }
+
+  /** @return true if the header of a file was not read */
+  [[nodiscard]] bool has(uint32_t dir, uint32_t no) const {
+    return is_skipped(dir, no) || m_is_recognised[no];
+  }
+
+  /** @return number of directories of the map; 0 if nobody asks any more */
+  [[nodiscard]] size_t n_dirs() const { return m_is_skipped.size(); }
+
+  /** @return directories that the journal has */
+  [[nodiscard]] const std::set<Dir_key> &journalled_dirs() const {
+    return m_journalled_dirs;
+  }
+
+ private:
+  /** By the number of a directory, and of a file. Bytes, since several threads
+  write them. */
+  std::vector<uint8_t> m_is_skipped;
+  std::vector<uint8_t> m_is_recognised;
+  /** Protects what is below while directories are listed. No other latch is
+  requested under it. */
+  std::mutex m_mutex;
+  std::unordered_set<uint32_t> m_journalled;
+  std::set<Dir_key> m_journalled_dirs;
+};
+
+/** What the current map says of a tablespace. */
+struct Known {
+  /** Path of its file. */
+  std::string path;
+  /** Name of the tablespace. */
+  std::string name;
+  /** FSP flags. */
+  uint32_t flags;
+  /** Identity of the file. */
+  File_identity identity;
+};
+
+/** Tablespaces whose objects the start has not made, because the map has their
+files: who needs one makes it. */
+class Deferred {
+ public:
+  Deferred(const Roots &roots, Current_map &current, const Changes &changes)
+      : m_roots(roots), m_current(current), m_changes(changes) {}
+
+  /** The dictionary is about to be read.
+  @param[in]  is_validating  false if this start validates no tablespace files,
+                             and makes no objects of them, because
+                             innodb_validate_tablespace_paths is OFF */
+  void begin(bool is_validating) { m_is_validating = is_validating; }
+
+  [[nodiscard]] bool is_validating() const { return m_is_validating; }
+
+  /** All tablespaces are deferred that the start has not fetched, since the
+  dictionary is known to agree with the files but for those that have changed.
+  @param[in]  map_id  map of the start
+  @param[in]  added   tablespaces whose headers were read, since the journal has
+                      their files and the map has not: they are opened now. If
+                      that map has such an ID, the file is elsewhere. */
+  void add_all(uint64_t map_id, std::unordered_set<space_id_t> added) {
+    m_start_map_id = map_id;
+    m_added = std::move(added);
+    m_is_all = true;
+  }
+
+  /** @return true if that was done */
+  [[nodiscard]] bool is_all() const { return m_is_all; }
+
+  /** One is deferred: its file is where the dictionary says. Thread-safe.
+  @param[in]  space_id  tablespace ID */
+  void add(space_id_t space_id) {
+    const std::lock_guard guard(m_mutex);
+    m_ids.insert(space_id);
+  }
+
+  /** @return number of those that were deferred one by one */
+  [[nodiscard]] size_t n_added() const { return m_ids.size(); }
+
+  /** @return true if a tablespace may be one; is_late()
+  @param[in]  space_id  tablespace ID */
+  [[nodiscard]] bool has(space_id_t space_id) const;
+
+  /** @return true if there are any */
+  [[nodiscard]] bool any() const { return m_is_all || !m_ids.empty(); }
+
+  /** Find a tablespace in the current map.
+  @param[in]  space_id  tablespace ID
+  @return nothing if it is not there, or was dropped */
+  [[nodiscard]] std::optional<Known> find(space_id_t space_id) const;
+
+  /** Read a header and compare it with the map.
+  @param[in]  space_id  tablespace ID */
+  void verify(space_id_t space_id);
+
+  /** Open one encrypted tablespace after the other until a master key is known,
+  the newest tablespace first: it has the newest key, which new tablespaces get.
+  */
+  void learn_key() const;
+
+ private:
+  const Roots &m_roots;
+  Current_map &m_current;
+  const Changes &m_changes;
+  /* Not changed after the dictionary was read. */
+  bool m_is_validating{false};
+  bool m_is_all{false};
+  uint64_t m_start_map_id{0};
+  std::unordered_set<space_id_t> m_added;
+  /** Protects m_ids during the validation; they do not change after that. No
+  other latch is requested under it. */
+  mutable std::mutex m_mutex;
+  std::unordered_set<space_id_t> m_ids;
+};
+
+/** Reads the headers after the start that were not read then, and opens what is
+encrypted: a tablespace that is used first while the keyring is away stays
+unusable. */
+class Verifier {
+ public:
+  Verifier(Unread &unread, Deferred &deferred)
+      : m_unread(unread), m_deferred(deferred) {}
+
+  /** Start the thread.
+  @param[in]  image  the map of the start, or nullptr */
+  void start(Image_ptr image);
+
+  /** End it. */
+  void stop();
+
+ private:
+  void run();
+
+  Unread &m_unread;
+  Deferred &m_deferred;
+  /** The map of the start, until the thread has it. */
+  Image_ptr m_image;
+  os_event_t m_stop{nullptr};
+  IB_thread m_thread;
+};
+
+/** The map is written when there was no DDL for this time, */
+constexpr int64_t QUIET_NSEC = 1'000'000'000;
+/** or when it has waited for that for this time. */
+constexpr int64_t MAX_WAIT_NSEC = 10'000'000'000;
+/** When a directory was too young to be trusted, the map is written again after
+this time, */
+constexpr int64_t OLDER_NSEC = RACY_NSEC + QUIET_NSEC;
+/** at most this many times. */
+constexpr int MAX_RACY_WRITES = 3;
+
+/** What became of writing a map. */
+enum class Written { YES, NO, STOPPED };
+
+/** Decides when the map is written, and how long the thread rests after that.
+Times are of one clock that never goes back. */
+class Write_policy {
+ public:
+  /** Ask whether it is time to write; the thread asks twice a second.
+  @param[in]  now_nsec   what time it is
+  @param[in]  is_stale   true if the next start would not know all that it could
+  @param[in]  quiet_nsec for how long there was no DDL
+  @return true if so; note() is called next */
+  [[nodiscard]] bool must_write(int64_t now_nsec, bool is_stale,
+                                int64_t quiet_nsec) {
+    m_is_stale = is_stale;
+    if (!is_stale) {
+      m_stale_since = 0;
+    } else if (m_stale_since == 0) {
+      m_stale_since = now_nsec;
+    }
+
+    const bool is_quiet =
+        quiet_nsec >= QUIET_NSEC || now_nsec - m_stale_since >= MAX_WAIT_NSEC;
+    const bool is_older = m_n_racy > 0 && m_n_racy <= MAX_RACY_WRITES &&
+                          now_nsec - m_last_write >= OLDER_NSEC;
+
+    return now_nsec >= m_rest_until && (is_stale ? is_quiet : is_older);
+  }
+
+  /** That was tried.
+  @param[in]  written     what became of it
+  @param[in]  begin_nsec  when it began
+  @param[in]  end_nsec    when it ended
+  @param[in]  is_racy     true if a later map may trust more */
+  void note(Written written, int64_t begin_nsec, int64_t end_nsec,
+            bool is_racy) {
+    m_last_write = end_nsec;
+    m_rest_until =
+        end_nsec + (written == Written::NO ? MAX_REST_NSEC
+                                           : rest_nsec(end_nsec - begin_nsec));
+    m_stale_since = 0;
+    if (written == Written::YES) {
+      m_n_racy = is_racy ? (m_is_stale ? 1 : m_n_racy + 1) : 0;
+    }
+  }
+
+ private:
+  int64_t m_rest_until{0};
+  /** Since when the map is stale; 0 if it is not. */
+  int64_t m_stale_since{0};
+  int64_t m_last_write{0};
+  /** Maps in a row that a later one may trust more than. */
+  int m_n_racy{0};
+  /** What must_write() was told. */
+  bool m_is_stale{false};
+};
+
+/** All of them. */
+struct Parts {
+  Roots roots;
+  Current_map current{roots};
+  Changes changes{roots, current};
+  Unread unread;
+  Deferred deferred{roots, current, changes};
+  Verifier verifier{unread, deferred};
+};
+
+/** @return those of the server. They stay until the process ends: threads may
+be waiting for their mutexes then. */
+[[nodiscard]] Parts &parts();
+
+}  // namespace tablespace_map
+
+#endif /* fil0mapparts_h */
