@@ -108,7 +108,7 @@ auto &s_current = parts().current;
 auto &s_changes = parts().changes;
 auto &s_unread = parts().unread;
 auto &s_deferred = parts().deferred;
-Tested_times s_tested_times;
+auto &s_read_ids = parts().read_ids;
 
 /** True during the scan of the start-up. */
 bool s_is_scanning = false;
@@ -134,13 +134,6 @@ std::atomic_size_t s_n_matched{0};
 std::atomic_size_t s_n_unknown{0};
 /** Tablespaces whose header was compared with the map for recovery. */
 std::unordered_set<space_id_t> s_compared;
-/** What the scan learned from headers that the map could not spare it. */
-Read_ids s_read_ids;
-/** True if the map in the file and its journal are right, but for the session.
- */
-bool s_is_file_right = false;
-/** True if the dictionary was in order at this start. */
-bool s_is_clean = false;
 /** True if no transaction that recovery has found changes the dictionary, and
 no tablespace that was fetched of it is discarded. */
 bool s_is_settled = false;
@@ -153,14 +146,6 @@ written; known when recovery has ended. */
 bool s_is_ours = false;
 /** True if the start does not need the objects of all tablespaces. */
 bool s_may_wait = false;
-
-/** Protects s_stop. No other latch is requested under it. */
-std::mutex s_mutex;
-std::condition_variable s_wakeup;
-std::atomic_bool s_stop{false};
-/** True if a later map may know or trust more than the last one. */
-bool s_is_racy = false;
-IB_thread s_thread;
 
 /** Asked by the parallel walk. */
 bool skip(const std::string &path, std::vector<tablespace_scan::Dir> &dirs,
@@ -1211,8 +1196,8 @@ void note_opened(space_id_t space_id, const std::string &path) {
 }
 
 void note_validation(size_t n_differing, size_t n_left) {
-  s_is_clean = n_differing == 0 && n_left == 0 && s_deferred.is_validating() &&
-               !s_is_elsewhere;
+  parts().keeper.set_clean(n_differing == 0 && n_left == 0 &&
+                           s_deferred.is_validating() && !s_is_elsewhere);
 
   if (s_deferred.n_added() != 0) {
     ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_deferred.n_added()
@@ -1331,333 +1316,6 @@ Import::~Import() {
   }
 }
 
-namespace {
-
-/** Makes a new map. */
-class Writer : private Server {
- public:
-  /** @param[in]  must_stop  asked time and again whether to give up
-  @param[in]  may_carry      true if what the last map says of files in
-                             directories that are as they were is still right */
-  Writer(std::function<bool()> must_stop, bool may_carry)
-      : m_must_stop(std::move(must_stop)),
-        m_lister(s_roots, s_current.own(), may_carry, s_changes.journal(),
-                 s_tested_times, *this,
-                 [this](uint64_t offset, std::string_view bytes) {
-                   return write_all(m_fd, offset, bytes);
-                 }) {}
-
-  ~Writer() override;
-
-  /** Collect what is there, and write it to a temporary file.
-  @return true if that is complete */
-  bool make();
-
-  /** Let the file take the place of the map.
-  @return true if it did */
-  bool put_in_place();
-
-  /** @return the new map, after make() */
-  [[nodiscard]] const Image_ptr &image() const { return m_image; }
-
-  /** @return what was found; after make() */
-  [[nodiscard]] const Lister &lister() const { return m_lister; }
-
- private:
-  bool must_stop() const override { return m_must_stop(); }
-  bool is_dropped(space_id_t space_id) const override {
-    return s_current.is_dropped(space_id);
-  }
-  bool may_be_deferred(space_id_t space_id) const override {
-    return !s_deferred.is_validating() || s_deferred.has(space_id);
-  }
-  bool is_ddl_under_way() const override {
-    return m_n_ddl != 0 || m_seq != s_changes.seq();
-  }
-  space_id_t read_id(const std::string &file,
-                     const Dir_identity &dir) const override {
-    return s_read_ids.find(file, dir);
-  }
-
-  std::vector<Space> collect_spaces();
-
-  const std::function<bool()> m_must_stop;
-  /** DDL when make() began; in this order, the reverse of Changes::begin(). */
-  const uint64_t m_seq{s_changes.seq()};
-  const uint64_t m_n_ddl{s_changes.n_ddl()};
-  Image_ptr m_image;
-  /** The temporary file, until the image has it. */
-  int m_fd{-1};
-  /** True as long as there is a temporary file. */
-  bool m_has_temp{false};
-  Lister m_lister;
-};
-
-std::vector<Space> Writer::collect_spaces() {
-  std::vector<Space> spaces;
-  auto &summary = m_lister.summary();
-
-  const dberr_t err = Fil_iterator::for_each_file([&](fil_node_t *node) {
-    const auto space = node->space;
-
-    if (fsp_is_undo_tablespace(space->id)) {
-      summary.undo.emplace_back(undo::id2num(space->id), space->name);
-    } else if (fsp_is_ibd_tablespace(space->id) && !space->is_deleted() &&
-               space->purpose == FIL_TYPE_TABLESPACE) {
-      spaces.push_back({space->id, space->flags, space->name, node->name,
-                        space->autoextend_size_in_bytes > 0, false});
-    }
-    return DB_SUCCESS;
-  });
-
-  if (err != DB_SUCCESS) {
-    summary.is_clean = false;
-  }
-  return spaces;
-}
-
-bool Writer::make() {
-  const std::string temp = map_path(TEMP_NAME);
-
-  (void)unlink(temp.c_str());
-  m_fd = ::open(temp.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-                S_IRUSR | S_IWUSR | S_IRGRP);
-  if (m_fd < 0) {
-    return false;
-  }
-  m_has_temp = true;
-
-  DBUG_EXECUTE_IF("tablespace_map_crash_before_write", DBUG_SUICIDE(););
-
-  auto &summary = m_lister.summary();
-
-  summary.config = config_of(s_roots);
-  summary.is_clean = s_is_clean;
-  summary.temp_path = srv_tmp_space.first_datafile()->filepath();
-  const auto session = s_current.make_session(false);
-  m_lister.list(collect_spaces());
-
-  if (!m_lister.finish(session)) {
-    return false;
-  }
-
-  /* What cannot be read must not be written. */
-  m_image = std::make_shared<Image>();
-  const char *reason = m_image->open(m_fd);
-  m_fd = -1;
-  m_image->keep_few();
-  return reason == nullptr && !m_lister.is_stopped() && m_image->reader.check();
-}
-
-Writer::~Writer() {
-  if (m_fd >= 0) {
-    close(m_fd);
-  }
-  if (m_has_temp) {
-    (void)unlink(map_path(TEMP_NAME).c_str());
-  }
-}
-
-bool Writer::put_in_place() {
-  /* The dictionary may be ahead of the redo log now. */
-  const auto &session = m_image->reader.session();
-
-  if (!srv_redo_log && (session.end_lsn != 0 || session.temp_file.ino != 0)) {
-    return false;
-  }
-
-  DBUG_EXECUTE_IF("tablespace_map_crash_before_fsync", DBUG_SUICIDE(););
-  if (!m_image->sync()) {
-    return false;
-  }
-
-  DBUG_EXECUTE_IF("tablespace_map_crash_before_rename", DBUG_SUICIDE(););
-  if (rename(map_path(TEMP_NAME).c_str(), map_path(MAP_NAME).c_str()) != 0) {
-    return false;
-  }
-  m_has_temp = false;
-
-  DBUG_EXECUTE_IF("tablespace_map_crash_before_dir_fsync", DBUG_SUICIDE(););
-  sync_directory(MySQL_datadir_path.path());
-  return true;
-}
-
-/** @return what looks directories up in a map
-@param[in]  image  the map */
-Journal::Find_base base_of(const Image_ptr &image) {
-  return [image](uint32_t root, const std::string &path) {
-    Journal::Base base;
-    const auto d = image->reader.summary().find_dir(root, path);
-
-    if (d >= 0) {
-      base.is_there = true;
-      base.is_partial = image->dir(d).is_partial;
-      if (image->dir(d).is_trusted) {
-        base.identity = image->dir(d).identity;
-      }
-    }
-    return base;
-  };
-}
-
-/** Make and write a map, and use it from now on. DDL that goes on meanwhile
-changes directories, which the next start sees; the map is then written again.
-Only the thread that writes the map may call it, or the last thread at shutdown.
-@param[in]  must_stop  asked time and again whether to give up
-@return what became of it */
-Written write_map(const std::function<bool()> &must_stop) {
-  const auto mark = s_changes.mark();
-  static uint64_t s_carried_import_seq = 0;
-
-  if (s_changes.is_importing()) {
-    /* The header of a file may change after it was read. */
-    return Written::STOPPED;
-  }
-
-  /* The new map may get what is not in the last one. */
-  s_current.dropped().limit(SPACE_UNKNOWN);
-
-  s_changes.journal().begin_map();
-
-  /* An import may have changed the ID of a file that has another name in a
-  directory that is as it was. */
-  Writer writer(must_stop, s_carried_import_seq == mark.import_seq);
-  bool is_written = writer.make();
-
-  if (is_written) {
-    const std::lock_guard guard(s_current.file_mutex());
-
-    /* Who has found the map wrong meanwhile, has removed it. */
-    is_written = s_changes.import_seq() == mark.import_seq &&
-                 !s_current.is_given_up() && writer.put_in_place();
-    if (is_written) {
-      s_changes.journal().end_map(map_path(JOURNAL_NAME),
-                                  writer.image()->reader.id(),
-                                  base_of(writer.image()));
-    }
-  }
-
-  if (!is_written) {
-    s_changes.journal().cancel_map();
-    s_current.dropped().use(s_current.max_id(),
-                            [](space_id_t) { return true; });
-    return writer.lister().was_stopped() ||
-                   s_changes.import_seq() != mark.import_seq
-               ? Written::STOPPED
-               : Written::NO;
-  }
-  { s_current.set(writer.image()); }
-  /* Not before: what is not in this map may have been in the last one. */
-  s_current.dropped().use(
-      writer.image()->reader.summary().max_space_id,
-      [&writer](space_id_t id) { return writer.lister().has(id); });
-  /* The next map knows nothing of that file. */
-  s_is_clean = s_is_clean && !writer.lister().has_loss();
-  s_is_racy = writer.lister().may_trust_more();
-  s_changes.note_written(mark);
-  s_carried_import_seq = mark.import_seq;
-  s_read_ids.clear();
-
-  static std::string s_last_obstacle;
-
-  if (!s_is_racy && !s_changes.is_ddl_since(mark.seq) &&
-      s_last_obstacle != writer.lister().obstacle()) {
-    s_last_obstacle = writer.lister().obstacle();
-    if (!s_last_obstacle.empty()) {
-      ib::info(ER_IB_MSG_383)
-          << "Tablespace map: each start looks at more than it would have to: "
-          << s_last_obstacle;
-    }
-  }
-  return Written::YES;
-}
-
-/** @return true if there is nothing to be written any more: the map was found
-to be wrong or damaged */
-bool has_ended() {
-  if (s_current.own() != nullptr && s_current.own()->reader.is_damaged()) {
-    s_current.give_up(DAMAGED);
-  }
-  return s_current.is_given_up();
-}
-
-/** How often to look. */
-constexpr int64_t POLL_NSEC = 500'000'000;
-/** How long a shutdown may wait for a new map. */
-constexpr auto MAX_SHUTDOWN = std::chrono::seconds(1);
-
-/** @return true if the next start would not know all that it could */
-bool is_map_stale() {
-  return s_changes.is_stale() || s_current.own() == nullptr ||
-         s_changes.journal().is_large(s_current.own()->reader.n_bytes(),
-                                      s_current.own()->reader.n_files());
-}
-
-/** Say it, once, if the journal cannot be written. */
-void check_journal() {
-  static bool s_has_warned = false;
-
-  if (s_current.own() != nullptr && !s_changes.journal().is_written() &&
-      !s_has_warned) {
-    s_has_warned = true;
-    ib::warn(ER_IB_MSG_383)
-        << "Tablespace map: its journal cannot be written to '"
-        << map_path(JOURNAL_NAME) << "'; DDL makes a new map each time";
-  }
-}
-
-/** Write the map when it is time to. */
-void run() {
-  Write_policy policy;
-  bool has_warned = false;
-
-  const auto monotonic_nsec = []() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
-
-  if (s_is_file_right && !s_current.write_session(false)) {
-    s_changes.set_stale();
-  }
-
-  for (;;) {
-    {
-      std::unique_lock lock(s_mutex);
-      if (s_wakeup.wait_for(lock, std::chrono::nanoseconds(POLL_NSEC),
-                            []() { return s_stop.load(); })) {
-        return;
-      }
-    }
-
-    if (has_ended()) {
-      return;
-    }
-
-    const bool is_stale = is_map_stale();
-    const auto begin = monotonic_nsec();
-
-    if (!policy.must_write(begin, is_stale,
-                           std::abs(now_nsec() - s_changes.last_nsec()))) {
-      continue;
-    }
-
-    const auto written = write_map([]() { return s_stop.load(); });
-
-    policy.note(written, begin, monotonic_nsec(), s_is_racy);
-
-    if (written == Written::YES) {
-      check_journal();
-    } else if (written == Written::NO && !has_ended() && !has_warned) {
-      ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
-                              << map_path(TEMP_NAME) << "'";
-      has_warned = true;
-    }
-  }
-}
-
-}  // namespace
-
 void start() {
   end_recovery();
   s_compared = {};
@@ -1666,38 +1324,7 @@ void start() {
     s_read_ids.clear();
     return;
   }
-  s_current.dropped().limit(s_current.max_id());
-  if (s_current.own() != nullptr) {
-    s_current.own()->keep_few();
-  }
-  if (s_deferred.is_all() && s_is_clean &&
-      s_current.own()->reader.summary().temp_path ==
-          srv_tmp_space.first_datafile()->filepath()) {
-    s_is_file_right = true;
-    if (s_n_listed_again == 0) {
-      s_changes.note_start_written();
-    }
-  }
-  if (s_current.own() != nullptr) {
-    const auto path = map_path(JOURNAL_NAME);
-
-    if (s_replayed.is_valid) {
-      (void)s_changes.journal().go_on(path, std::move(s_replayed),
-                                      base_of(s_current.own()));
-    } else {
-      (void)s_changes.journal().create(path, s_current.own()->reader.id(),
-                                       base_of(s_current.own()));
-    }
-    s_replayed = {};
-  }
-
-  /* The thread that is started first may change it. */
-  auto start_image = s_current.own();
-
-  s_changes.serve(true);
-  s_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, run);
-  s_thread.start();
-  parts().verifier.start(std::move(start_image));
+  parts().keeper.start(std::exchange(s_replayed, {}), s_n_listed_again == 0);
 }
 
 void stop_verifying() {
@@ -1707,54 +1334,12 @@ void stop_verifying() {
 }
 
 void shutdown() {
-  if (!s_changes.is_serving()) {
-    if (s_is_ours && !srv_read_only_mode) {
-      /* The start has failed. */
-      s_current.set_shut_down();
-      (void)s_current.write_session(true);
-    }
-    return;
-  }
-
-  const auto end = std::chrono::steady_clock::now() + MAX_SHUTDOWN;
-
-  s_changes.serve(false);
-  s_current.set_shut_down();
-  {
-    const std::lock_guard guard(s_mutex);
-    s_stop = true;
-  }
-  s_wakeup.notify_all();
-  s_thread.join();
-
-  if (has_ended()) {
-    return;
-  }
-  if (!is_map_stale() && !s_is_racy && s_changes.journal().end() &&
-      s_current.write_session(false)) {
-    return;
-  }
-
-  const auto written =
-      write_map([end]() { return std::chrono::steady_clock::now() >= end; });
-
-  (void)s_changes.journal().end();
-  if (written != Written::YES && !has_ended()) {
+  if (s_changes.is_serving()) {
+    parts().keeper.stop();
+  } else if (s_is_ours && !srv_read_only_mode) {
+    /* The start has failed. */
+    s_current.set_shut_down();
     (void)s_current.write_session(true);
-  }
-  switch (written) {
-    case Written::YES:
-      break;
-    case Written::NO:
-      if (!has_ended()) {
-        ib::warn(ER_IB_MSG_383) << "Tablespace map was not written";
-      }
-      break;
-    case Written::STOPPED:
-      ib::info(ER_IB_MSG_383)
-          << "Tablespace map was not written, for shutdown not to wait; the"
-          << " next start looks at what has changed since the last one";
-      break;
   }
 }
 

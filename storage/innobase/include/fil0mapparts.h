@@ -12,6 +12,7 @@ The objects that the hooks of fil0map.cc use. */
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -21,6 +22,7 @@ The objects that the hooks of fil0map.cc use. */
 #include <vector>
 
 #include "fil0mapimage.h"
+#include "fil0maplist.h"
 #include "os0event.h"
 #include "os0thread-create.h"
 
@@ -273,6 +275,62 @@ class Write_policy {
   bool m_is_stale{false};
 };
 
+struct Parts;
+
+/** Writes the map when it is time to, with a thread of its own, and uses it
+from then on. */
+class Keeper {
+ public:
+  explicit Keeper(Parts &parts) : m_parts(parts) {}
+
+  /** The dictionary was validated.
+  @param[in]  is_clean  true if it agrees with the files */
+  void set_clean(bool is_clean) { m_is_clean = is_clean; }
+
+  /** The server has started: go on with the journal, and start the threads.
+  @param[in]  replayed      what the journal says
+  @param[in]  is_all_known  true if the map and its journal have all directories
+                            as they are */
+  void start(Replayed replayed, bool is_all_known);
+
+  /** End the thread. Write the map if it is not up to date, and if that takes
+  no longer than a second. */
+  void stop();
+
+ private:
+  /** Make and write a map. DDL that goes on meanwhile changes directories,
+  which the next start sees; the map is then written again. Only the thread may
+  call this, or who has ended it.
+  @param[in]  must_stop  asked time and again whether to give up
+  @return what became of it */
+  Written write(const std::function<bool()> &must_stop);
+
+  /** @return true if there is nothing to be written any more: the map was found
+  to be wrong or damaged */
+  bool has_ended();
+
+  /** @return true if the next start would not know all that it could */
+  [[nodiscard]] bool is_stale() const;
+
+  void run();
+
+  Parts &m_parts;
+  Tested_times m_tested_times;
+  /** True if the dictionary was in order at this start. */
+  bool m_is_clean{false};
+  /** True if the map in the file and its journal were right at the start, but
+  for the session. */
+  bool m_is_file_right{false};
+  /** True if a later map may know or trust more than the last one. */
+  bool m_is_racy{false};
+  /** Imports before the last map. */
+  uint64_t m_carried_import_seq{0};
+  /** What keeps starts from reading less, as it was said last. */
+  std::string m_obstacle;
+  os_event_t m_stop{nullptr};
+  IB_thread m_thread;
+};
+
 /** All of them. */
 struct Parts {
   Roots roots;
@@ -281,6 +339,9 @@ struct Parts {
   Unread unread;
   Deferred deferred{roots, current, changes};
   Verifier verifier{unread, deferred};
+  /** What the scan learned from headers that the map could not spare it. */
+  Read_ids read_ids;
+  Keeper keeper{*this};
 };
 
 /** @return those of the server. They stay until the process ends: threads may
