@@ -36,7 +36,7 @@ class Canary:
 CANARIES = {
     "changed-directory": Canary(HIDDEN_TIMES, ("duplicate", "hard_link", "move", "rename", "swap", "old")),
     "birth-time": Canary(("birth",), ("used_inode",)),
-    "duplicate-check": Canary((f"return:{MAP}12_GLOBAL__N_113Scan_observer7checkedE",), ("duplicate", "hard_link"),
+    "duplicate-check": Canary((f"return:{MAP}5Start7checkedE",), ("duplicate", "hard_link"),
                               ("stop", "kill")),
     # The times of directories would give forgotten DDL away, so they are hidden as well. A server that is killed
     # before it has written the map needs them, so that a state counts only if it passes with this fault alone.

@@ -20,73 +20,22 @@ read, and none is called missing or moved: all are looked at first, as if there
 were no map. */
 
 #include "fil0map.h"
-#include "fil0journal.h"
-#include "fil0mapfile.h"
-#include "fil0mapimage.h"
-#include "fil0maplist.h"
 #include "fil0mapparts.h"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
-#include <sstream>
 #include <string>
-#include <string_view>
-#include <thread>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "btr0pcur.h"
-#include "dict0dd.h"
-#include "dict0dict.h"
 #include "fil0fil.h"
-#include "fil0observe.h"
-#include "fil0scan.h"
 #include "fsp0fsp.h"
-#include "fsp0sysspace.h"
-#include "ibuf0ibuf.h"
-#include "log0ddl.h"
-#include "log0log.h"
-#include "log0recv.h"
-#include "mach0data.h"
-#include "my_dbug.h"
-#include "my_sys.h"
-#include "mysql/service_mysql_alloc.h"
-#include "mysqld_error.h"
-#include "os0enc.h"
-#include "os0file.h"
-#include "os0thread-create.h"
-#include "scope_guard.h"
-#include "sql/current_thd.h"
-#include "sql/dd/cache/dictionary_client.h"
-#include "sql/dd/properties.h"
-#include "sql/dd/types/tablespace.h"
-#include "sql/handler.h"
-#include "sql/sql_backup_lock.h"
-#include "sql/sql_error.h"
 #include "srv0srv.h"
-#include "srv0start.h"
-#include "trx0purge.h"
-#include "trx0sys.h"
-#include "trx0trx.h"
 
 namespace tablespace_map {
 
@@ -94,1080 +43,68 @@ bool g_enabled = false;
 uint g_verify_rate = DEFAULT_VERIFY_RATE;
 Status g_status;
 
-Parts &parts() {
-  static auto &s_parts = *new Parts;
-  return s_parts;
-}
-
 namespace {
 
-constexpr char FOREIGN[] = "another server may have run since it was written";
-
-auto &s_roots = parts().roots;
-auto &s_current = parts().current;
-auto &s_changes = parts().changes;
-auto &s_unread = parts().unread;
-auto &s_deferred = parts().deferred;
-auto &s_read_ids = parts().read_ids;
-
-/** True during the scan of the start-up. */
-bool s_is_scanning = false;
-/** True if looking for unlisted files is allowed. */
-bool s_can_find = false;
-/** What the journal said when the server started. */
-Replayed s_replayed;
-/** Files that the journal has where the map has others or none. */
-std::atomic_size_t s_n_journal_files{0};
-/** True if the temporary file of the map's session is still there: the server
-that wrote the map was the last to run, and ended without a shutdown. */
-bool s_is_temp_file_same = false;
-std::atomic_size_t s_n_trusted{0};
-/** Directories that were listed, and how many of them would be worth to be
-trusted next time. A root is listed at most starts, since the server makes files
-there. */
-std::atomic_size_t s_n_listed{0};
-std::atomic_size_t s_n_listed_again{0};
-/** The first of these, for the error log, and what protects it. */
-std::string s_listed_dir;
-std::mutex s_listed_dir_mutex;
-std::atomic_size_t s_n_matched{0};
-std::atomic_size_t s_n_unknown{0};
-/** Tablespaces whose header was compared with the map for recovery. */
-std::unordered_set<space_id_t> s_compared;
-/** True if no transaction that recovery has found changes the dictionary, and
-no tablespace that was fetched of it is discarded. */
-bool s_is_settled = false;
-/** True if recovery has opened a file that is not where the dictionary says. */
-std::atomic_bool s_is_elsewhere{false};
-/** True if a scan without the map has failed, or came too late. */
-bool s_has_failed = false;
-/** True if it is certain that no other server has run since the map was
-written; known when recovery has ended. */
-bool s_is_ours = false;
-/** True if the start does not need the objects of all tablespaces. */
-bool s_may_wait = false;
-
-/** Asked by the parallel walk. */
-bool skip(const std::string &path, std::vector<tablespace_scan::Dir> &dirs,
-          const tablespace_scan::Push_file &push_file) {
-  return skip_directory(
-      path, true,
-      [&dirs](tablespace_scan::Dir &&dir) { dirs.push_back(std::move(dir)); },
-      push_file);
-}
-
-/** Find a file of the map that the scan has listed.
-@param[in]   path   path of the file, beginning with that of its root
-@param[out]  found  the file
-@return true if its header need not be read */
-bool recognise(const std::string &path, Found &found) {
-  uint32_t root;
-  std::string_view rest;
-
-  if (!s_roots.split(path, false, root, rest)) {
-    return false;
-  }
-
-  const auto pos = rest.rfind('/');
-  const auto dir_rest =
-      pos == std::string::npos ? std::string_view{} : rest.substr(0, pos);
-  const auto name = pos == std::string::npos ? rest : rest.substr(pos + 1);
-  const auto &reader = s_current.own()->reader;
-  const auto d = reader.summary().find_dir(root, dir_rest);
-  File_identity id;
-
-  return d >= 0 && reader.find_file(d, name, found) &&
-         file_identity(AT_FDCWD, path, id) && found.file.identity.is_same(id);
-}
-
-/** Asked by the rings. */
-bool is_recognised(const std::string &path) {
-  Found found;
-  return recognise(path, found);
-}
-
-/** The scan of the directories begins: read the map.
-@param[in]  roots  what will be scanned */
-void begin_scan(const scan_observer::Roots &roots) {
-  s_roots.set(roots);
-  s_is_scanning = s_can_find = false;
-  s_is_temp_file_same = false;
-  s_n_matched = s_n_unknown = s_n_trusted = 0;
-  s_n_listed = s_n_listed_again = 0;
-  s_listed_dir.clear();
-  s_unread.begin(0, 0);
-  s_replayed = {};
-  s_n_journal_files = 0;
-  s_current.set(nullptr);
-  s_read_ids.begin();
-  tablespace_scan::g_skip = nullptr;
-  tablespace_scan::g_is_known = nullptr;
-
-  if (!g_enabled) {
-    return;
-  }
-  const char *reason;
-
-  if (s_current.rejected() != nullptr) {
-    /* The scan is repeated without the map. */
-    g_status.files_trusted = g_status.directories_changed = 0;
-    g_status.state = "REJECTED";
-    reason = s_current.rejected();
-  } else if (srv_force_recovery > 0) {
-    g_status.state = "NOT USED";
-    reason = "innodb_force_recovery is set";
-  } else if (reason = s_current.read(); reason != nullptr) {
-    g_status.state = "NONE";
-  } else {
-    const auto &reader = s_current.own()->reader;
-
-    s_is_temp_file_same = s_current.is_of_last_run();
-
-    g_status.state = "USED";
-    if (const auto bytes =
-            read_plain_file(map_path(JOURNAL_NAME), MAX_JOURNAL_BYTES);
-        !bytes.empty()) {
-      s_replayed = replay_journal(bytes, reader.id(), boot_id());
-    }
-    s_unread.begin(reader.summary().dirs.size(), reader.n_files());
-    s_is_scanning = s_can_find = true;
-    s_current.dropped().limit(SPACE_UNKNOWN);
-    tablespace_scan::g_skip = skip;
-    tablespace_scan::g_is_known = is_recognised;
-    return;
-  }
-
-  ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << reason;
-}
+/** Made before the server starts: the scan tells it what it does. */
+Parts &s_parts = *new Parts;
 
 }  // namespace
 
-namespace {
-
-/** Take the files of a directory from the map and its journal.
-@param[in]  key        directory
-@param[in]  dir        what the journal says
-@param[in]  d          its number in the map, or -1
-@param[in]  path       its path
-@param[in]  push_file  called with each file that is not the map's
-@return false if it has to be listed */
-bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
-                       const std::string &path,
-                       const tablespace_scan::Push_file &push_file) {
-  Dir_identity id;
-
-  if (!dir.is_settled() ||
-      !(dir.is_whole || (d >= 0 && s_current.own()->dir(d).is_trusted)) ||
-      !dir_identity(path, id) || id != dir.identity ||
-      s_current.own()->trusted_devs.count(id.dev) == 0) {
-    return false;
-  }
-
-  const bool is_in_map = d >= 0 && !dir.is_whole;
-  std::vector<std::pair<std::string, uint64_t>> there;
-  std::vector<uint32_t> changed;
-
-  for (const auto &[name, is_there] : dir.files) {
-    struct stat st;
-    Found found;
-    const bool exists = lstat(join(path, name).c_str(), &st) == 0;
-
-    if (exists != is_there || (exists && !S_ISREG(st.st_mode))) {
-      return false;
-    }
-    if (exists) {
-      there.emplace_back(name, st.st_ino);
-    }
-    if (is_in_map && s_current.own()->reader.find_file(d, name, found)) {
-      changed.push_back(found.no);
-    }
-  }
-  if (s_current.own()->reader.is_damaged()) {
-    return false;
-  }
-
-  if (is_in_map) {
-    s_unread.skip(d);
-    s_n_trusted += s_current.own()->dir(d).n_files - changed.size();
-  }
-  s_unread.add_journalled(key, changed);
-  for (const auto &[name, inode] : there) {
-    push_file(name, inode);
-  }
-  s_n_journal_files += there.size();
-  return true;
-}
-
-/** A directory that the map or its journal knows has to be listed all the same.
-@param[in]  path  its path */
-void note_listed_again(const std::string &path) {
-  const std::lock_guard guard(s_listed_dir_mutex);
-
-  ++s_n_listed_again;
-  if (s_listed_dir.empty()) {
-    s_listed_dir = path;
-  }
-}
-
-}  // namespace
+Parts &parts() { return s_parts; }
 
 bool skip_directory(
     const std::string &path, bool is_recursive,
     const std::function<void(tablespace_scan::Dir &&)> &push_dir,
     const tablespace_scan::Push_file &push_file) {
-  uint32_t root;
-  std::string_view rest;
-
-  if (!s_is_scanning || !is_recursive ||
-      !s_roots.split(path, true, root, rest)) {
-    return false;
-  }
-
-  const auto d = s_current.own()->reader.summary().find_dir(root, rest);
-  const auto watched = s_replayed.find(root, rest);
-  Dir_identity id;
-
-  if (watched != nullptr) {
-    if (!push_file || !take_from_journal({root, std::string(rest)}, *watched, d,
-                                         path, push_file)) {
-      ++s_n_listed;
-      if (!rest.empty()) {
-        note_listed_again(path);
-      }
-      return false;
-    }
-    if (watched->is_whole) {
-      return true;
-    }
-  } else if (d < 0 || !s_current.own()->dir(d).is_trusted ||
-             s_current.own()->dir(d).is_partial || !dir_identity(path, id) ||
-             id != s_current.own()->dir(d).identity) {
-    ++s_n_listed;
-    if (d >= 0 && !rest.empty() && s_current.own()->dir(d).n_files > 0) {
-      note_listed_again(path);
-    }
-    return false;
-  } else {
-    s_unread.skip(d);
-    s_n_trusted += s_current.own()->dir(d).n_files;
-  }
-
-  for (const auto child : s_current.own()->children[d]) {
-    const auto &dir = s_current.own()->dir(child);
-    push_dir({dir.identity.ino, s_roots.dir_path(root, dir.path)});
-  }
-  return true;
+  return s_parts.start.skip_directory(path, is_recursive, push_dir, push_file);
 }
-
-namespace {
-
-/** What known_space_id() did not know; note_space_id() is told next, by the
-same thread, what it is. Empty if it knew it. */
-thread_local std::string t_unknown_file;
-
-}  // namespace
 
 std::optional<space_id_t> known_space_id(const std::string &path) {
-  t_unknown_file.clear();
-
-  if (!g_enabled || Fil_path::is_undo_tablespace_name(path)) {
-    return std::nullopt;
-  }
-
-  Found found;
-
-  if (s_is_scanning && recognise(path, found)) {
-    s_unread.recognise(found.no);
-    ++s_n_matched;
-    return found.file.space_id;
-  }
-
-  t_unknown_file = path;
-  return std::nullopt;
+  return s_parts.start.known_space_id(path);
 }
-
-namespace {
-
-/** Take note of an ID that was found in a listed file.
-@param[in]  space_id  the ID */
-void note_space_id(space_id_t space_id) {
-  if (!t_unknown_file.empty()) {
-    uint32_t root;
-    std::string_view rest;
-    struct stat st;
-
-    ++s_n_unknown;
-    if (space_id != 0 && space_id != SPACE_UNKNOWN &&
-        s_roots.split(t_unknown_file, false, root, rest)) {
-      s_read_ids.add(key(root, std::string(rest)), space_id);
-    }
-    /* The other name may be in a directory that is not listed. IMPORT by a
-    server without the map would have changed the ID under both. */
-    if (s_is_scanning && lstat(t_unknown_file.c_str(), &st) == 0 &&
-        S_ISREG(st.st_mode) && st.st_nlink > 1) {
-      s_current.distrust("a file that it does not know has more than one name");
-    }
-    t_unknown_file.clear();
-  }
-
-  Found found;
-
-  if (s_is_scanning && s_current.own()->reader.find(space_id, found) &&
-      s_unread.is_skipped(found.dir, found.no)) {
-    s_current.distrust("a file has the ID of a file that was not read");
-  }
-}
-
-/** The headers are read.
-@param[in]  has_duplicates  true if tablespaces have more than one file
-@return true if the scan has to be repeated, without the map */
-bool end_scan(bool has_duplicates) {
-  if (!s_is_scanning) {
-    return false;
-  }
-  s_is_scanning = false;
-  tablespace_scan::g_skip = nullptr;
-  tablespace_scan::g_is_known = nullptr;
-
-  if (s_current.rejected() == nullptr && s_current.own()->reader.is_damaged()) {
-    s_current.distrust(DAMAGED);
-  }
-  if (s_current.rejected() == nullptr && has_duplicates) {
-    /* The start will be refused: the list of them has to be complete. */
-    s_current.distrust("a tablespace has more than one file");
-  }
-
-  const size_t n_known = s_n_trusted + s_n_matched;
-
-  ib::info(ER_IB_MSG_383) << "Tablespace map: " << n_known << " of "
-                          << s_current.own()->reader.n_files()
-                          << " files are as they were; " << s_n_listed
-                          << " directories were listed and " << s_n_unknown
-                          << " headers read"
-                          << (s_listed_dir.empty()
-                                  ? ""
-                                  : "; one that had changed is '" +
-                                        s_listed_dir + "'");
-
-  if (s_current.rejected() != nullptr) {
-    if (n_known > 0) {
-      return true;
-    }
-    /* All was read anyway. */
-    s_can_find = false;
-    s_current.set(nullptr);
-    g_status.state = "REJECTED";
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map not used: " << s_current.rejected();
-    return false;
-  }
-
-  g_status.files_trusted = n_known;
-  g_status.directories_changed = s_n_listed;
-  if (!s_unread.journalled_dirs().empty()) {
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map: its journal has the changes of "
-        << s_unread.journalled_dirs().size() << " directories, with "
-        << s_n_journal_files << " files";
-  }
-  return false;
-}
-
-/** Tells the map what the scan does. */
-class Scan_observer : public scan_observer::Observer {
- public:
-  Scan_observer() : Observer(scan_observer::Place::MEMORY) {}
-
-  void begin(const scan_observer::Roots &roots) override { begin_scan(roots); }
-  void checked(space_id_t space_id) override { note_space_id(space_id); }
-  bool end(bool has_duplicates) override { return end_scan(has_duplicates); }
-};
-
-Scan_observer s_scan_observer;
-
-/** Scan again without the map, which was rejected, in the middle of recovery.
-What was read of the redo log for a tablespace that only this scan finds is lost
-to this start, which fails then.
-@return true if recovery may go on */
-bool scan_in_recovery() {
-  const dberr_t err = fil_scan_again();
-  /* As long as nothing has failed they are looked up. */
-  bool is_any_found = false;
-
-  for (const auto missing_id : recv_sys->missing_ids) {
-    if (!fil_scanned_path(missing_id).empty()) {
-      ib::error(ER_IB_MSG_383)
-          << "Tablespace map was wrong about tablespace " << missing_id
-          << " and was removed; start the server again";
-      is_any_found = true;
-    }
-  }
-  s_has_failed = s_has_failed || is_any_found || err != DB_SUCCESS;
-  recv_sys->found_corrupt_fs = recv_sys->found_corrupt_fs || s_has_failed;
-  return !s_has_failed;
-}
-
-}  // namespace
 
 bool find_unlisted(space_id_t space_id, size_t &root, std::string &path) {
-  if (!s_can_find || s_current.is_dropped(space_id)) {
-    return false;
-  }
-  Found found;
-
-  if (!s_current.own()->reader.find(space_id, found) ||
-      !s_unread.is_skipped(found.dir, found.no)) {
-    return false;
-  }
-  const auto &dir = s_current.own()->dir(found.dir);
-
-  root = dir.root;
-  path = join(dir.path, found.file.name);
-  return true;
+  return s_parts.start.find_unlisted(space_id, root, path);
 }
 
 bool can_look_up(space_id_t space_id) {
-  Found found;
-
-  if (!s_can_find) {
-    return !s_has_failed;
-  }
-  if (s_current.rejected() == nullptr && recv_recovery_is_on() &&
-      fsp_is_ibd_tablespace(space_id)) {
-    if (!s_is_temp_file_same) {
-      /* It, or its IMPORT, has written the redo log. */
-      (void)s_current.reject(FOREIGN);
-    } else if (s_compared.insert(space_id).second &&
-               !s_current.is_dropped(space_id) &&
-               s_current.own()->reader.find(space_id, found) &&
-               s_unread.has(found.dir, found.no) &&
-               read_header(s_roots.file_path(place_of(
-                               s_current.own()->dir(found.dir), found.file)))
-                   .is_not_of(space_id)) {
-      (void)s_current.reject("a file has another tablespace ID than it says");
-    }
-  }
-  return s_current.rejected() == nullptr || scan_in_recovery();
+  return s_parts.start.can_look_up(space_id);
 }
 
-bool must_scan() {
-  if (!s_can_find || s_current.rejected() != nullptr ||
-      !s_current.own()->reader.is_damaged()) {
-    return false;
-  }
-  (void)s_current.reject(DAMAGED);
-  return true;
-}
+bool must_scan() { return s_parts.start.must_scan(); }
 
-bool search_missing() {
-  const auto &ids = recv_sys->missing_ids;
-
-  if (s_can_find && s_current.rejected() == nullptr &&
-      std::any_of(ids.begin(), ids.end(), [](space_id_t space_id) {
-        return fsp_is_ibd_tablespace(space_id) &&
-               fil_scanned_path(space_id).empty();
-      })) {
-    (void)s_current.reject("recovery misses a tablespace");
-    (void)scan_in_recovery();
-  }
-  return recv_sys->found_corrupt_fs;
-}
-
-namespace {
-
-/** @return the ID of a tablespace of the dictionary, or SPACE_UNKNOWN
-@param[in]  space  tablespace, or nullptr */
-space_id_t space_id_of(const dd::Tablespace *space) {
-  space_id_t space_id;
-
-  return space == nullptr || space->se_private_data().get(
-                                 dd_space_key_strings[DD_SPACE_ID], &space_id)
-             ? SPACE_UNKNOWN
-             : space_id;
-}
-
-/** @return the same, but the number of an undo tablespace, whose ID changes
-@param[in]  space  tablespace, or nullptr */
-space_id_t id_of(const dd::Tablespace *space) {
-  const auto space_id = space_id_of(space);
-
-  return fsp_is_undo_tablespace(space_id) ? undo::id2num(space_id) : space_id;
-}
-
-/** What neither the dictionary nor any directory has was dropped: the next map
-has not lost it.
-@param[in]  tablespaces  all of the dictionary */
-void forget_dropped(const std::vector<const dd::Tablespace *> &tablespaces) {
-  std::unordered_set<space_id_t> known;
-
-  for (const auto *space : tablespaces) {
-    space_id_t space_id;
-
-    /* The number of an undo tablespace is no ID. */
-    if (!space->se_private_data().get(dd_space_key_strings[DD_SPACE_ID],
-                                      &space_id)) {
-      known.insert(space_id);
-    }
-  }
-  (void)s_current.own()->reader.read_ids([&](space_id_t space_id) {
-    if (known.count(space_id) == 0 && fil_scanned_path(space_id).empty()) {
-      s_current.dropped().end(space_id);
-    }
-  });
-}
-
-}  // namespace
+bool search_missing() { return s_parts.start.search_missing(); }
 
 dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces) {
-  if (recv_sys->found_corrupt_fs) {
-    /* A scan has failed since recovery ended. */
-    return DB_ERROR;
-  }
-  if (s_current.own() == nullptr) {
-    return DB_SUCCESS;
-  }
-  if (!s_is_ours) {
-    (void)s_current.reject(FOREIGN);
-    return fil_scan_again();
-  }
-  if (!s_deferred.is_validating()) {
-    return DB_SUCCESS;
-  }
-  /* The last directories that were compared. */
-  std::pair<std::string, std::string> last;
-  Place_finder finder{s_roots};
-
-  const auto is_lost = [&](const dd::Tablespace &space) {
-    const auto &p = space.se_private_data();
-    space_id_t space_id;
-
-    if (space.engine() != innobase_hton_name ||
-        p.get(dd_space_key_strings[DD_SPACE_ID], &space_id) ||
-        !fsp_is_ibd_tablespace(space_id) || space.files().size() != 1 ||
-        dd_tablespace_get_state_enum(&p, space_id) ==
-            DD_SPACE_STATE_DISCARDED) {
-      return false;
-    }
-
-    std::string in_dict{(*space.files().begin())->filename().c_str()};
-    Fil_path::normalize(in_dict);
-    const auto scanned = fil_scanned_path(space_id);
-
-    /* Of a file in none of the scanned directories the map says nothing. */
-    if (scanned == in_dict || (scanned.empty() && !finder.find(in_dict))) {
-      return false;
-    }
-
-    const auto dir_of = [](const std::string &path) {
-      const auto dir = path.substr(0, path.rfind('/') + 1);
-      return dir.empty() ? std::string{"./"} : dir;
-    };
-    auto dirs = std::pair(dir_of(in_dict), dir_of(scanned));
-
-    if (scanned.empty() ||
-        (dirs != last && Fil_path::get_real_path(dirs.first) !=
-                             Fil_path::get_real_path(dirs.second))) {
-      return true;
-    }
-    last = std::move(dirs);
-    return false;
-  };
-
-  if (std::none_of(tablespaces.begin(), tablespaces.end(),
-                   [&](const auto *space) { return is_lost(*space); })) {
-    forget_dropped(tablespaces);
-    return DB_SUCCESS;
-  }
-  s_current.distrust("a file is not where the dictionary says");
-  return fil_scan_again();
+  return s_parts.start.recheck(tablespaces);
 }
 
-void forget(space_id_t space_id) {
-  if (g_enabled) {
-    s_current.dropped().end(space_id);
-  }
-}
-
-void end_recovery() { s_can_find = false; }
-
-namespace {
-
-/** What the DDL log says of DDL that was under way. */
-struct Ddl_log {
-  /** Tablespaces that it names. There may be more than those of DDL that was
-  under way: a transaction marks its records as deleted, and what it has marked
-  counts again when it is rolled back. */
-  std::unordered_set<space_id_t> ids;
-  /** True if it has records that are not marked: it will be replayed. */
-  bool is_pending{false};
-
-  [[nodiscard]] bool has(space_id_t space_id) const {
-    return ids.count(space_id) != 0;
-  }
-
-  /** Read the DDL log. */
-  void read();
-};
-
-void Ddl_log::read() {
-  const auto table = dict_sys->ddl_log;
-  const auto index = table->first_index();
-  size_t col = 0;
-
-  while (strcmp(table->get_col_name(col), "space_id") != 0) {
-    ++col;
-    ut_a(col < table->get_n_user_cols());
-  }
-  const auto field = index->get_col_pos(col);
-
-  mem_heap_t *heap = nullptr;
-  ulint *offsets = nullptr;
-  mtr_t mtr;
-  btr_pcur_t pcur;
-
-  mtr_start(&mtr);
-  for (pcur.open_at_side(true, index, BTR_SEARCH_LEAF, true, 0, &mtr);
-       pcur.move_to_next_user_rec(&mtr) == DB_SUCCESS;) {
-    const auto rec = pcur.get_rec();
-    ulint n_bytes;
-
-    offsets = rec_get_offsets(rec, index, offsets, ULINT_UNDEFINED,
-                              UT_LOCATION_HERE, &heap);
-    is_pending =
-        is_pending || !rec_get_deleted_flag(rec, dict_table_is_comp(table));
-
-    const auto data = rec_get_nth_field(index, rec, offsets, field, &n_bytes);
-    if (n_bytes == 4) {
-      ids.insert(mach_read_from_4(data));
-    }
-  }
-  pcur.close();
-  mtr_commit(&mtr);
-
-  if (heap != nullptr) {
-    mem_heap_free(heap);
-  }
-}
-
-/** @return true if the dictionary names the temporary file that is the proof
-that no other server ran: one with another innodb_temp_data_file_path would have
-left it alone, and its own name there
-@param[in]  client  dictionary client */
-bool is_temp_file_ours(dd::cache::Dictionary_client *client) {
-  const dd::Tablespace *space = nullptr;
-
-  return !client->acquire(dd::String_type(dict_sys_t::s_temp_space_name),
-                          &space) &&
-         space != nullptr && space->files().size() == 1 &&
-         (*space->files().begin())->filename().c_str() ==
-             s_current.own()->reader.summary().temp_path;
-}
-
-/** @return true if no other server has run since the map was written. Whatever
-a server does to the dictionary or to files, it makes the redo log longer; and
-it makes a new temporary file before that.
-@param[in]  client  dictionary client */
-bool is_ours(dd::cache::Dictionary_client *client) {
-  return log_sys->recovered_lsn == s_current.own()->reader.session().end_lsn ||
-         (s_is_temp_file_same && is_temp_file_ours(client));
-}
-
-/** @return why the dictionary has to be read in full, or nullptr */
-const char *why_read_all() {
-  if (!s_current.own()->reader.summary().is_clean ||
-      s_current.own()->reader.session().is_behind) {
-    return "it was not known to agree with the files";
-  }
-  return srv_redo_log ? nullptr : "the redo log is disabled";
-}
-
-/** A look-up of a tablespace in the dictionary costs as much as reading so many
-of them one after the other. */
-constexpr size_t LOOK_UP_COST = 8;
-
-/** More differences than this are not looked up one by one in any case. */
-constexpr size_t MAX_DIFFERENCES = 10000;
-
-/** How the files differ from those of the map. */
-struct Difference {
-  /** Names of the tablespaces whose files the map does not have, as they follow
-  from the paths of the files. */
-  std::map<std::string, space_id_t> added;
-  /** Paths of these files, by tablespace ID. */
-  std::unordered_map<space_id_t, std::string> added_paths;
-  /** Tablespaces whose files are not where the map has them, and their names.
-   */
-  std::map<space_id_t, std::string> gone;
-};
-
-/** @return true if all that has changed since the map was written is in its
-journal: no file can be missing that only the dictionary knows */
-bool is_all_journalled() {
-  if (!s_replayed.is_valid) {
-    return false;
-  }
-  /* A directory that is not in it was changed by others only, and they make no
-  files that the dictionary knows. */
-  for (const auto &[key, dir] : s_replayed.dirs) {
-    if (s_unread.journalled_dirs().count(key) != 0) {
-      continue;
-    }
-
-    /* It is not there, or was not asked for. */
-    struct stat st;
-
-    if (!dir.is_settled() ||
-        lstat(s_roots.dir_path(key.first, key.second).c_str(), &st) == 0 ||
-        std::any_of(dir.files.begin(), dir.files.end(),
-                    [](const auto &file) { return file.second; })) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/** Find out how the files differ from those of the map.
-@param[out]  difference  what was found out
-@return why that cannot be looked up in the dictionary, or nullptr */
-const char *find_difference(Difference &difference) {
-  constexpr auto CHANGED = "files have changed";
-  constexpr auto TOO_MANY = "many files have changed";
-  /* To ask for a file may find out that the map is damaged, and begin anew. */
-  const auto image = s_current.own();
-  const auto &reader = image->reader;
-  const auto max_n = std::min<size_t>(
-      MAX_DIFFERENCES, std::max<size_t>(reader.n_files() / LOOK_UP_COST, 1000));
-  const auto end_of_dir = [](const std::string &path) {
-    const auto pos = path.rfind('/');
-    return pos == std::string::npos ? size_t{0} : pos;
-  };
-
-  if (!is_all_journalled()) {
-    return CHANGED;
-  }
-  const auto read_ids = s_read_ids.ids();
-
-  if (read_ids.size() > max_n) {
-    return TOO_MANY;
-  }
-  for (const auto &[place, space_id] : read_ids) {
-    const auto colon = place.find(':');
-    const auto end_of_place = std::max(end_of_dir(place), colon + 1);
-    const Dir_key key{std::stoul(place.substr(0, colon)),
-                      place.substr(colon + 1, end_of_place - colon - 1)};
-
-    if (s_unread.journalled_dirs().count(key) == 0) {
-      return CHANGED;
-    }
-    const auto path = fil_scanned_path(space_id);
-
-    if (s_current.own() != image) {
-      return DAMAGED;
-    }
-    if (path.empty() || s_current.is_dropped(space_id)) {
-      /* The redo log has dropped it. */
-      continue;
-    }
-
-    Directory dir;
-    const auto end = end_of_dir(path);
-    dir.path = path.substr(0, end);
-    difference.added[default_space_name(dir, path.substr(end + 1))] = space_id;
-    difference.added_paths[space_id] = path;
-  }
-
-  for (uint32_t d = 0; d < reader.summary().dirs.size(); ++d) {
-    const auto &dir = reader.summary().dirs[d];
-    const auto watched = s_replayed.find(dir.root, dir.path);
-
-    if (s_unread.is_skipped(d) && watched == nullptr) {
-      continue;
-    }
-    const char *reason = nullptr;
-
-    if (!reader.read_files(d, [&](const File &file, uint32_t no) {
-          if (s_unread.has(d, no)) {
-            return true;
-          }
-          difference.gone.emplace(file.space_id, space_name(dir, file));
-          if (watched == nullptr ||
-              (!watched->is_whole && watched->files.count(file.name) == 0)) {
-            reason = CHANGED;
-          } else if (difference.gone.size() > max_n) {
-            reason = TOO_MANY;
-          }
-          return reason == nullptr;
-        })) {
-      return reason == nullptr ? DAMAGED : reason;
-    }
-  }
-  return nullptr;
-}
-
-/** @return true if a transaction that recovery has found does DDL */
-bool is_ddl_recovered() {
-  bool has_ddl = false;
-
-  trx_sys_mutex_enter();
-  for (const auto trx : trx_sys->rw_trx_list) {
-    has_ddl = has_ddl || trx->ddl_operation;
-  }
-  trx_sys_mutex_exit();
-  return has_ddl;
-}
-
-/** @return true if a file is certainly the tablespace of one table
-@param[in]  path      its path
-@param[in]  space_id  tablespace ID */
-bool is_single(const std::string &path, space_id_t space_id) {
-  const auto header = read_header(path);
-
-  return header.is_of(space_id) && !fsp_is_shared_tablespace(header.flags);
-}
-
-/** Look a tablespace up in the dictionary.
-@param[in]   client  dictionary client
-@param[in]   name    its name
-@param[out]  space   what is found, or nullptr
-@return false if that failed */
-bool look_up(dd::cache::Dictionary_client *client, const std::string &name,
-             const dd::Tablespace *&space) {
-  space = nullptr;
-  return !client->acquire(dd::String_type(name.c_str()), &space);
-}
-
-/** @return true if a tablespace has an object with another name than in the
-dictionary: recovery names it after its file
-@param[in]  space  tablespace in the dictionary */
-bool has_other_name(const dd::Tablespace *space) {
-  const auto id = space_id_of(space);
-
-  if (!fsp_is_ibd_tablespace(id)) {
-    return false;
-  }
-  const auto object = fil_space_get(id);
-  return object != nullptr && space->name() != object->name;
-}
-
-/** Collect the names of the tablespaces of the map that the start needs.
-@param[in]   difference  how the files differ
-@param[in]   ddl_log     what it says
-@param[out]  names       IDs (numbers, for undo) and names
-@param[out]  maybe       names that need not be in the dictionary any more
-@return false if that cannot be found out */
-bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
-                  std::map<std::string, space_id_t> &names,
-                  std::unordered_set<std::string> &maybe) {
-  std::unordered_set<uint32_t> undo_nums;
-
-  for (const auto &undo : s_current.own()->reader.summary().undo) {
-    names[undo.second] = undo.first;
-    undo_nums.insert(undo.first);
-  }
-
-  bool is_good = true;
-
-  undo::spaces->s_lock();
-  for (const auto space : undo::spaces->m_spaces) {
-    is_good = is_good && undo_nums.erase(space->num()) == 1;
-  }
-  undo::spaces->s_unlock();
-
-  if (!is_good || !undo_nums.empty()) {
-    return false;
-  }
-
-  const auto add = [&](space_id_t space_id) {
-    Found found;
-
-    if (difference.added_paths.count(space_id) != 0 ||
-        difference.gone.count(space_id) != 0) {
-      return;
-    }
-    if (s_current.own()->reader.find(space_id, found)) {
-      names[space_name(s_current.own()->dir(found.dir), found.file)] = space_id;
-    } else {
-      is_good = false;
-    }
-  };
-
-  for (const auto space_id :
-       s_current.own()->reader.summary().opened_at_start) {
-    add(space_id);
-  }
-
-  /* What recovery has opened. */
-  const dberr_t err = Fil_iterator::for_each_file([&](fil_node_t *node) {
-    const auto id = node->space->id;
-
-    if (fsp_is_ibd_tablespace(id)) {
-      add(id);
-    }
-    return DB_SUCCESS;
-  });
-
-  for (const auto space_id : ddl_log.ids) {
-    Found found;
-
-    /* What is being made, or was removed, need not be in the map. General ones
-    are there by now. */
-    if (!s_current.is_dropped(space_id) &&
-        s_current.own()->reader.find(space_id, found) &&
-        !fsp_is_shared_tablespace(found.file.flags)) {
-      const auto name = space_name(s_current.own()->dir(found.dir), found.file);
-
-      if (names.count(name) == 0) {
-        add(space_id);
-        maybe.insert(name);
-      }
-    }
-  }
-
-  return is_good && err == DB_SUCCESS;
-}
-
-}  // namespace
+void end_recovery() { s_parts.start.end_recovery(); }
 
 bool fetch_tablespaces(dd::cache::Dictionary_client *client,
                        std::vector<const dd::Tablespace *> *tablespaces) {
-  s_deferred.begin(srv_validate_tablespace_paths || recv_needed_recovery ||
-                   !ibuf_is_empty());
-
-  if (s_current.own() == nullptr || !s_can_find) {
-    return false;
-  }
-
-  s_is_ours = is_ours(client);
-  if (!s_is_ours) {
-    end_recovery();
-    return false;
-  }
-  if (!srv_read_only_mode) {
-    /* A server that ends from here on, before it writes a map, is no other. */
-    (void)s_current.write_session(true);
-  }
-
-  Ddl_log ddl_log;
-
-  ddl_log.read();
-
-  const bool has_ddl = ddl_log.is_pending || is_ddl_recovered();
-  const char *reason =
-      ibuf_is_empty() ? why_read_all() : "the change buffer is not empty";
-
-  /* Who needs an object is opened if only those are fetched. */
-  s_may_wait = ibuf_is_empty() && !has_ddl;
-
-  Difference difference;
-  std::map<std::string, space_id_t> names;
-  std::unordered_set<std::string> maybe;
-  std::vector<const dd::Tablespace *> found;
-  const dd::Tablespace *space;
-
-  if (reason == nullptr) {
-    reason = find_difference(difference);
-  }
-  if (reason == nullptr && !needed_names(difference, ddl_log, names, maybe)) {
-    reason = "tablespaces are not those of the map";
-  }
-
-  for (auto it = names.begin(); reason == nullptr && it != names.end(); ++it) {
-    if (look_up(client, it->first, space) && id_of(space) == it->second) {
-      found.push_back(space);
-    } else if (maybe.count(it->first) == 0) {
-      /* What is being dropped may have left the dictionary. */
-      reason = "a tablespace has another name";
-    }
-  }
-  for (auto it = difference.added.begin();
-       reason == nullptr && it != difference.added.end(); ++it) {
-    if (look_up(client, it->first, space) && id_of(space) == it->second) {
-      found.push_back(space);
-      names[it->first] = it->second;
-    } else if (!ddl_log.has(it->second) ||
-               difference.gone.count(it->second) != 0 ||
-               it->first.find('@') != std::string::npos ||
-               !is_single(difference.added_paths[it->second], it->second)) {
-      /* What is being made is not in the dictionary yet. One with other than
-      plain letters may be there under a name that is spelled otherwise, and a
-      general one has a name of its own. */
-      reason = "a file is not in the dictionary under its own name";
-    }
-  }
-  for (auto it = difference.gone.begin();
-       reason == nullptr && it != difference.gone.end(); ++it) {
-    if (!look_up(client, it->second, space) ||
-        (space != nullptr && difference.added_paths.count(id_of(space)) == 0)) {
-      reason = "a file of the dictionary is not where it was";
-    }
-  }
-  if (reason == nullptr && !s_current.dropped().all([&](space_id_t space_id) {
-        Found file;
-        return difference.gone.count(space_id) != 0 || ddl_log.has(space_id) ||
-               !s_current.own()->reader.find(space_id, file);
-      })) {
-    reason = "the redo log drops a tablespace whose file is there";
-  }
-
-  if (reason == nullptr) {
-    for (const auto &name : names) {
-      (void)fil_scanned_path(name.second);
-    }
-  } else if (s_current.own() != nullptr) {
-    /* The threads of the validation look all files up. */
-    const auto image = s_current.own();
-
-    if (!image->reader.read_ids(
-            [](space_id_t space_id) { (void)fil_scanned_path(space_id); })) {
-      (void)fil_scanned_path(SPACE_UNKNOWN);
-    }
-  }
-  if (s_current.own() == nullptr) {
-    /* It was damaged, and all directories were scanned. */
-    return false;
-  }
-  s_can_find = false;
-
-  if (reason != nullptr) {
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map: the dictionary is read in full: " << reason;
-    return false;
-  }
-
-  fil_set_max_space_id_if_bigger(
-      s_current.own()->reader.summary().max_space_id);
-  std::unordered_set<space_id_t> added;
-  for (const auto &file : difference.added_paths) {
-    added.insert(file.first);
-  }
-  for (const auto &[space_id, name] : difference.gone) {
-    if (difference.added_paths.count(space_id) == 0) {
-      s_current.dropped().end(space_id);
-    }
-  }
-
-  tablespaces->insert(tablespaces->end(), found.begin(), found.end());
-  s_deferred.add_all(s_current.own()->reader.id(), std::move(added));
-  s_is_settled =
-      !has_ddl &&
-      std::none_of(found.begin(), found.end(), [](const auto *other) {
-        return dd_tablespace_is_discarded(other) || has_other_name(other);
-      });
-  ib::info(ER_IB_MSG_383) << "Tablespace map: " << found.size()
-                          << " tablespaces are read from the dictionary, the"
-                          << " others when they are used; "
-                          << difference.added.size() << " files were new, "
-                          << difference.gone.size() << " gone";
-  return true;
+  return s_parts.start.fetch_tablespaces(client, tablespaces);
 }
 
-bool is_dictionary_read() {
-  if (s_deferred.is_all() && !s_is_settled && trx_sys->found_prepared_trx) {
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map: the dictionary is read in full: a crash has left a"
-           " prepared transaction, and DDL, or a name or a tablespace is gone";
-  }
-  return s_deferred.is_all() && s_is_settled;
+bool is_dictionary_read() { return s_parts.start.is_dictionary_read(); }
+
+bool is_unread(space_id_t space_id, const std::string &path) {
+  return s_parts.start.is_unread(space_id, path);
+}
+
+bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
+              const char *space_name, const std::string &path,
+              const dd::Properties &options, std::atomic_size_t &n_validated) {
+  return s_parts.start.can_wait(state, space_id, flags, space_name, path,
+                                options, n_validated);
+}
+
+void note_opened(space_id_t space_id, const std::string &path) {
+  s_parts.start.note_opened(space_id, path);
+}
+
+void note_validation(size_t n_differing, size_t n_left) {
+  s_parts.start.note_validation(n_differing, n_left);
 }
 
 size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
@@ -1180,73 +117,10 @@ size_t first_page_bytes(int fd [[maybe_unused]], size_t n_bytes) {
   return std::min<size_t>(n_bytes, srv_page_size);
 }
 
-void note_opened(space_id_t space_id, const std::string &path) {
-  const auto space = fil_space_get(space_id);
-
-  if (!g_enabled || !fsp_is_ibd_tablespace(space_id) || space == nullptr ||
-      space->files.empty() || path == space->files.front().name) {
-    return;
+void forget(space_id_t space_id) {
+  if (g_enabled) {
+    s_parts.current.dropped().end(space_id);
   }
-
-  Place_finder finder{s_roots};
-
-  if (finder.find(path) != finder.find(space->files.front().name)) {
-    s_is_elsewhere = true;
-  }
-}
-
-void note_validation(size_t n_differing, size_t n_left) {
-  parts().keeper.set_clean(n_differing == 0 && n_left == 0 &&
-                           s_deferred.is_validating() && !s_is_elsewhere);
-
-  if (s_deferred.n_added() != 0) {
-    ib::info(ER_IB_MSG_383) << "Tablespace map: " << s_deferred.n_added()
-                            << " tablespaces are opened when they are used";
-  }
-  s_deferred.learn_key();
-}
-
-bool is_unread(space_id_t space_id, const std::string &path) {
-  if (s_current.own() == nullptr || s_unread.n_dirs() == 0) {
-    return false;
-  }
-  Found found;
-
-  if (!s_current.own()->reader.find(space_id, found)) {
-    return s_current.own()->reader.is_damaged();
-  }
-
-  const auto &dir = s_current.own()->dir(found.dir);
-
-  return s_unread.has(found.dir, found.no) &&
-         Place_finder{s_roots}.find(path) == place_of(dir, found.file);
-}
-
-bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
-              const char *space_name, const std::string &path,
-              const dd::Properties &options, std::atomic_size_t &n_validated) {
-  if (state != Fil_state::MATCHES) {
-    return false;
-  }
-  uint64_t autoextend_size = 0;
-
-  if (options.exists(autoextend_size_str)) {
-    (void)options.get(autoextend_size_str, &autoextend_size);
-  }
-  if (!s_may_wait || s_deferred.is_all() || autoextend_size > 0 ||
-      !is_unread(space_id, path) || fsp_is_shared_tablespace(flags)) {
-    return false;
-  }
-
-  const auto known = s_deferred.find(space_id);
-
-  /* Its object is made later with the path that the map has. */
-  if (!known || known->name != space_name || known->path != path) {
-    return false;
-  }
-  s_deferred.add(space_id);
-  ++n_validated;
-  return true;
 }
 
 Ddl::Ddl(space_id_t space_id, bool is_dropped)
@@ -1255,10 +129,10 @@ Ddl::Ddl(space_id_t space_id, bool is_dropped)
       m_space_id(space_id),
       m_is_dropped(m_is_noted && is_dropped) {
   if (m_is_dropped) {
-    s_current.dropped().begin(m_space_id);
+    s_parts.current.dropped().begin(m_space_id);
   }
   if (m_is_noted) {
-    s_changes.begin();
+    s_parts.changes.begin();
   }
 }
 
@@ -1266,80 +140,73 @@ void Ddl::begin(const char *path, const char *new_name, const char *new_path) {
   if (!m_is_noted) {
     return;
   }
-  m_is_covered = s_changes.begin_file(m_space_id, path, m_changes[0]);
+  m_is_covered = s_parts.changes.begin_file(m_space_id, path, m_changes[0]);
   if (new_name != nullptr) {
     const std::string to = new_path != nullptr
                                ? new_path
                                : "./" + std::string(new_name) + dot_ext[IBD];
-    m_is_covered =
-        s_changes.begin_file(m_space_id, to, m_changes[1]) && m_is_covered;
+    m_is_covered = s_parts.changes.begin_file(m_space_id, to, m_changes[1]) &&
+                   m_is_covered;
   }
 }
 
 void Ddl::end() {
   for (const auto &change : m_changes) {
     if (change.no != 0) {
-      m_is_covered = s_changes.journal().note_changed(change) && m_is_covered;
+      m_is_covered =
+          s_parts.changes.journal().note_changed(change) && m_is_covered;
     }
   }
 }
 
 Ddl::~Ddl() {
   if (m_is_dropped) {
-    s_current.dropped().end(m_space_id);
+    s_parts.current.dropped().end(m_space_id);
   }
   for (const auto &change : m_changes) {
     if (change.no != 0) {
-      m_is_covered = s_changes.journal().end_change(change) && m_is_covered;
+      m_is_covered =
+          s_parts.changes.journal().end_change(change) && m_is_covered;
     }
   }
   if (m_is_noted) {
-    s_changes.end(m_is_covered);
+    s_parts.changes.end(m_is_covered);
   }
 }
 
 void note_autoextend(space_id_t space_id, uint64_t n_bytes) {
   if (n_bytes != 0) {
-    s_changes.note_autoextend(space_id);
+    s_parts.changes.note_autoextend(space_id);
   }
 }
 
-Import::Import() : m_is_noted(s_changes.is_serving()) {
+Import::Import() : m_is_noted(s_parts.changes.is_serving()) {
   if (m_is_noted) {
-    s_changes.begin_import();
+    s_parts.changes.begin_import();
   }
 }
 
 Import::~Import() {
   if (m_is_noted) {
-    s_changes.end_import();
+    s_parts.changes.end_import();
   }
 }
 
-void start() {
-  end_recovery();
-  s_compared = {};
-
-  if (!g_enabled || srv_read_only_mode || srv_force_recovery > 0) {
-    s_read_ids.clear();
-    return;
-  }
-  parts().keeper.start(std::exchange(s_replayed, {}), s_n_listed_again == 0);
-}
+void start() { s_parts.start.finish(s_parts.keeper); }
 
 void stop_verifying() {
-  if (s_changes.is_serving()) {
-    parts().verifier.stop();
+  if (s_parts.changes.is_serving()) {
+    s_parts.verifier.stop();
   }
 }
 
 void shutdown() {
-  if (s_changes.is_serving()) {
-    parts().keeper.stop();
-  } else if (s_is_ours && !srv_read_only_mode) {
+  if (s_parts.changes.is_serving()) {
+    s_parts.keeper.stop();
+  } else if (s_parts.start.is_ours() && !srv_read_only_mode) {
     /* The start has failed. */
-    s_current.set_shut_down();
-    (void)s_current.write_session(true);
+    s_parts.current.set_shut_down();
+    (void)s_parts.current.write_session(true);
   }
 }
 

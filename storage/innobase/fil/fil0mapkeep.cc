@@ -340,7 +340,7 @@ void Keeper::run() {
   }
 }
 
-void Keeper::start(Replayed replayed, bool is_all_known) {
+void Keeper::start(Replayed replayed, bool is_clean, bool is_all_known) {
   const auto image = m_parts.current.own();
   auto &changes = m_parts.changes;
 
@@ -348,6 +348,7 @@ void Keeper::start(Replayed replayed, bool is_all_known) {
   if (image != nullptr) {
     image->keep_few();
   }
+  m_is_clean = is_clean;
   if (m_parts.deferred.is_all() && m_is_clean &&
       image->reader.summary().temp_path ==
           srv_tmp_space.first_datafile()->filepath()) {

@@ -10,9 +10,11 @@ The objects that the hooks of fil0map.cc use. */
 #ifndef fil0mapparts_h
 #define fil0mapparts_h
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -21,10 +23,22 @@ The objects that the hooks of fil0map.cc use. */
 #include <utility>
 #include <vector>
 
+#include "db0err.h"
+#include "fil0fil.h"
 #include "fil0mapimage.h"
 #include "fil0maplist.h"
+#include "fil0observe.h"
+#include "fil0scan.h"
 #include "os0event.h"
 #include "os0thread-create.h"
+
+namespace dd {
+class Properties;
+class Tablespace;
+namespace cache {
+class Dictionary_client;
+}
+}  // namespace dd
 
 namespace tablespace_map {
 
@@ -283,15 +297,12 @@ class Keeper {
  public:
   explicit Keeper(Parts &parts) : m_parts(parts) {}
 
-  /** The dictionary was validated.
-  @param[in]  is_clean  true if it agrees with the files */
-  void set_clean(bool is_clean) { m_is_clean = is_clean; }
-
   /** The server has started: go on with the journal, and start the threads.
   @param[in]  replayed      what the journal says
+  @param[in]  is_clean      true if the dictionary agrees with the files
   @param[in]  is_all_known  true if the map and its journal have all directories
                             as they are */
-  void start(Replayed replayed, bool is_all_known);
+  void start(Replayed replayed, bool is_clean, bool is_all_known);
 
   /** End the thread. Write the map if it is not up to date, and if that takes
   no longer than a second. */
@@ -316,7 +327,8 @@ class Keeper {
 
   Parts &m_parts;
   Tested_times m_tested_times;
-  /** True if the dictionary was in order at this start. */
+  /** True if the dictionary was in order at this start, and no file was lost.
+   */
   bool m_is_clean{false};
   /** True if the map in the file and its journal were right at the start, but
   for the session. */
@@ -331,6 +343,168 @@ class Keeper {
   IB_thread m_thread;
 };
 
+/** What a start takes from the map, from the first look at a directory to the
+last into the dictionary. The functions that are not explained are the hooks of
+the same names in fil0map.h. */
+class Start : public scan_observer::Observer {
+ public:
+  Start(Roots &roots, Current_map &current, Unread &unread, Deferred &deferred,
+        Read_ids &read_ids)
+      : Observer(scan_observer::Place::MEMORY),
+        m_roots(roots),
+        m_current(current),
+        m_unread(unread),
+        m_deferred(deferred),
+        m_read_ids(read_ids) {}
+
+  /** The scan of the directories begins: read the map. */
+  void begin(const scan_observer::Roots &roots) override;
+
+  /** Take note of an ID that was found in a listed file. */
+  void checked(space_id_t space_id) override;
+
+  /** The headers are read. */
+  bool end(bool has_duplicates) override;
+
+  bool skip_directory(
+      const std::string &path, bool is_recursive,
+      const std::function<void(tablespace_scan::Dir &&)> &push_dir,
+      const tablespace_scan::Push_file &push_file);
+  std::optional<space_id_t> known_space_id(const std::string &path);
+
+  /** Find a file of the map that the scan has listed.
+  @param[in]   path   path of the file, beginning with that of its root
+  @param[out]  found  the file
+  @return true if its header need not be read */
+  bool recognise(const std::string &path, Found &found) const;
+
+  bool find_unlisted(space_id_t space_id, size_t &root, std::string &path);
+  bool can_look_up(space_id_t space_id);
+  bool must_scan();
+  bool search_missing();
+  dberr_t recheck(const std::vector<const dd::Tablespace *> &tablespaces);
+  void end_recovery() { m_can_find = false; }
+  bool fetch_tablespaces(dd::cache::Dictionary_client *client,
+                         std::vector<const dd::Tablespace *> *tablespaces);
+  bool is_dictionary_read() const;
+  bool is_unread(space_id_t space_id, const std::string &path) const;
+  bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
+                const char *space_name, const std::string &path,
+                const dd::Properties &options, std::atomic_size_t &n_validated);
+  void note_opened(space_id_t space_id, const std::string &path);
+  void note_validation(size_t n_differing, size_t n_left);
+
+  /** The server has started.
+  @param[in,out]  keeper  keeps the map from now on */
+  void finish(Keeper &keeper);
+
+  /** @return true if it is certain that no other server has run since the map
+  was written; known when recovery has ended */
+  [[nodiscard]] bool is_ours() const { return m_is_ours; }
+
+ private:
+  struct Ddl_log;
+  struct Difference;
+
+  [[nodiscard]] const Image_ptr &map() const { return m_current.own(); }
+
+  /** Take the files of a directory from the map and its journal.
+  @param[in]  key        directory
+  @param[in]  dir        what the journal says
+  @param[in]  d          its number in the map, or -1
+  @param[in]  path       its path
+  @param[in]  push_file  called with each file that is not the map's
+  @return false if it has to be listed */
+  bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
+                         const std::string &path,
+                         const tablespace_scan::Push_file &push_file);
+
+  /** A directory that the map or its journal knows has to be listed all the
+  same. */
+  void note_listed_again(const std::string &path);
+
+  /** Scan again without the map, which was rejected, in the middle of recovery.
+  What was read of the redo log for a tablespace that only this scan finds is
+  lost to this start, which fails then.
+  @return true if recovery may go on */
+  bool scan_in_recovery();
+
+  /** What neither the dictionary nor any directory has was dropped: the next
+  map has not lost it.
+  @param[in]  tablespaces  all of the dictionary */
+  void forget_dropped(const std::vector<const dd::Tablespace *> &tablespaces);
+
+  /** @return true if no other server has run since the map was written.
+  Whatever a server does to the dictionary or to files, it makes the redo log
+  longer; and it makes a new temporary file before that. The proof is the one
+  that the dictionary names: a server with another innodb_temp_data_file_path
+  would have left it alone, and its own name there. */
+  bool is_ours(dd::cache::Dictionary_client *client) const;
+
+  /** @return true if all that has changed since the map was written is in its
+  journal: no file can be missing that only the dictionary knows */
+  bool is_all_journalled() const;
+
+  /** Find out how the files differ from those of the map.
+  @return why that cannot be looked up in the dictionary, or nullptr */
+  const char *find_difference(Difference &difference) const;
+
+  /** Collect the names of the tablespaces of the map that the start needs.
+  @param[in]   difference  how the files differ
+  @param[in]   ddl_log     what it says
+  @param[out]  names       IDs (numbers, for undo) and names
+  @param[out]  maybe       names that need not be in the dictionary any more
+  @return false if that cannot be found out */
+  bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
+                    std::map<std::string, space_id_t> &names,
+                    std::unordered_set<std::string> &maybe);
+
+  Roots &m_roots;
+  Current_map &m_current;
+  Unread &m_unread;
+  Deferred &m_deferred;
+  Read_ids &m_read_ids;
+  /** True during the scan of the start-up. */
+  bool m_is_scanning{false};
+  /** True if looking for unlisted files is allowed. */
+  bool m_can_find{false};
+  /** What the journal said when the server started. */
+  Replayed m_replayed;
+  /** Files that the journal has where the map has others or none. */
+  std::atomic_size_t m_n_journal_files{0};
+  /** True if the temporary file of the map's session is still there: the server
+  that wrote the map was the last to run, and ended without a shutdown. */
+  bool m_is_temp_file_same{false};
+  std::atomic_size_t m_n_trusted{0};
+  /** Directories that were listed, and how many of them would be worth to be
+  trusted next time. A root is listed at most starts, since the server makes
+  files there. */
+  std::atomic_size_t m_n_listed{0};
+  std::atomic_size_t m_n_listed_again{0};
+  /** The first of these, for the error log, and what protects it. */
+  std::string m_listed_dir;
+  std::mutex m_listed_dir_mutex;
+  std::atomic_size_t m_n_matched{0};
+  std::atomic_size_t m_n_unknown{0};
+  /** Tablespaces whose header was compared with the map for recovery. */
+  std::unordered_set<space_id_t> m_compared;
+  /** True if no transaction that recovery has found changes the dictionary, and
+  no tablespace that was fetched of it is discarded. */
+  bool m_is_settled{false};
+  /** True if recovery has opened a file that is not where the dictionary says.
+   */
+  std::atomic_bool m_is_elsewhere{false};
+  /** True if a scan without the map has failed, or came too late. */
+  bool m_has_failed{false};
+  /** True if it is certain that no other server has run since the map was
+  written; known when recovery has ended. */
+  bool m_is_ours{false};
+  /** True if the start does not need the objects of all tablespaces. */
+  bool m_may_wait{false};
+  /** True if the dictionary was in order at this start. */
+  bool m_is_clean{false};
+};
+
 /** All of them. */
 struct Parts {
   Roots roots;
@@ -341,6 +515,7 @@ struct Parts {
   Verifier verifier{unread, deferred};
   /** What the scan learned from headers that the map could not spare it. */
   Read_ids read_ids;
+  Start start{roots, current, unread, deferred, read_ids};
   Keeper keeper{*this};
 };
 
