@@ -11,11 +11,16 @@ Tablespaces whose objects the start has not made. */
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 
@@ -135,7 +140,6 @@ void make_object(space_id_t space_id, const Known &known) {
 /** A tablespace of the dictionary that was left out at start-up and has no
 object. */
 struct Left_out {
-  /** Tablespace ID. */
   space_id_t id;
   /** What the dictionary says of it. */
   Known known;

@@ -114,9 +114,7 @@ struct Known {
   std::string path;
   /** Name of the tablespace. */
   std::string name;
-  /** FSP flags. */
   uint32_t flags;
-  /** Identity of the file. */
   File_identity identity;
 };
 
@@ -412,7 +410,6 @@ class Start : public scan_observer::Observer {
   @param[in]  key        directory
   @param[in]  dir        what the journal says
   @param[in]  d          its number in the map, or -1
-  @param[in]  path       its path
   @param[in]  push_file  called with each file that is not the map's
   @return false if it has to be listed */
   bool take_from_journal(const Dir_key &key, const Watched_dir &dir, int64_t d,
@@ -430,8 +427,7 @@ class Start : public scan_observer::Observer {
   bool scan_in_recovery();
 
   /** What neither the dictionary nor any directory has was dropped: the next
-  map has not lost it.
-  @param[in]  tablespaces  all of the dictionary */
+  map has not lost it. */
   void forget_dropped(const std::vector<const dd::Tablespace *> &tablespaces);
 
   /** @return true if no other server has run since the map was written.
