@@ -482,6 +482,7 @@ void Verifier::start(Image_ptr image) {
 }
 
 void Verifier::stop() {
+  m_must_stop.store(true);
   os_event_set(m_stop);
   m_thread.join();
   os_event_destroy(m_stop);
@@ -502,7 +503,7 @@ void Verifier::run() {
       budget = g_verify_rate == 0 ? 0 : budget + g_verify_rate / 10.0;
     }
     --budget;
-    return !os_event_is_set(m_stop);
+    return !m_must_stop.load();
   };
 
   const auto image = std::move(m_image);

@@ -314,15 +314,16 @@ void Keeper::run() {
       return;
     }
 
+    /* In this order: DDL that ends in between must not seem to be long ago. */
+    const auto is_dirty = is_stale();
     const auto begin = monotonic_nsec();
+    const auto quiet = std::abs(now_nsec() - m_parts.changes.last_nsec());
 
-    if (!policy.must_write(
-            begin, is_stale(),
-            std::abs(now_nsec() - m_parts.changes.last_nsec()))) {
+    if (!policy.must_write(begin, is_dirty, quiet)) {
       continue;
     }
 
-    const auto written = write([this]() { return os_event_is_set(m_stop); });
+    const auto written = write([this]() { return m_must_stop.load(); });
 
     policy.note(written, begin, monotonic_nsec(), m_is_racy);
 
@@ -382,6 +383,7 @@ void Keeper::stop() {
 
   m_parts.changes.serve(false);
   current.set_shut_down();
+  m_must_stop.store(true);
   os_event_set(m_stop);
   m_thread.join();
   os_event_destroy(m_stop);

@@ -161,21 +161,23 @@ bool Lister::list_file(const std::string &path, const std::string &name,
 
 void Lister::list(const std::string &phys, int64_t old_no, Directory &dir,
                   std::vector<std::string> &children) {
-  Dir_reader reader(phys);
-
-  if (!reader.is_open()) {
-    m_has_failed =
-        m_has_failed || (reader.error() != ENOENT && reader.error() != EACCES);
-    dir.is_trusted = false;
-    return;
-  }
-
   std::vector<std::string> names;
 
-  while (const auto *entry = reader.next()) {
-    names.emplace_back(entry->d_name);
+  /* The directory is closed before its entries are looked at. */
+  {
+    Dir_reader reader(phys);
+
+    if (!reader.is_open()) {
+      m_has_failed = m_has_failed ||
+                     (reader.error() != ENOENT && reader.error() != EACCES);
+      dir.is_trusted = false;
+      return;
+    }
+    while (const auto *entry = reader.next()) {
+      names.emplace_back(entry->d_name);
+    }
+    m_has_failed = m_has_failed || reader.error() != 0;
   }
-  m_has_failed = m_has_failed || reader.error() != 0;
   std::sort(names.begin(), names.end());
 
   struct stat phys_st;

@@ -217,6 +217,8 @@ class Verifier {
   /** The map of the start, until the thread has it. */
   Image_ptr m_image;
   os_event_t m_stop{nullptr};
+  /** The same, for a look without a wait. */
+  std::atomic_bool m_must_stop{false};
   IB_thread m_thread;
 };
 
@@ -338,6 +340,8 @@ class Keeper {
   /** What keeps starts from reading less, as it was said last. */
   std::string m_obstacle;
   os_event_t m_stop{nullptr};
+  /** The same, for a look without a wait. */
+  std::atomic_bool m_must_stop{false};
   IB_thread m_thread;
 };
 
