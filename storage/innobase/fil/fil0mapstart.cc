@@ -20,7 +20,6 @@ What the start takes from the map. */
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -660,7 +659,7 @@ struct Start::Difference {
   from the paths of the files. */
   std::map<std::string, space_id_t> added;
   /** Paths of these files, by tablespace ID. */
-  std::unordered_map<space_id_t, std::string> added_paths;
+  std::map<space_id_t, std::string> added_paths;
   /** Tablespaces whose files are not where the map has them, and their names.
    */
   std::map<space_id_t, std::string> gone;
