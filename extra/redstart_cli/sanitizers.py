@@ -34,7 +34,7 @@ _FLAGS = {"ubsan": "-fsanitize=undefined", "tsan": "-fsanitize=thread"}
 _DEPTH = 3
 # Counters of MySQL's that all threads add to, and read, without synchronization; ours do as MySQL's own code does. The
 # nearest frame alone counts.
-_COUNTERS = ("ib_counter_t", "buf_LRU_stat_inc_io", "count_file_read")
+_COUNTERS = ("ib_counter_t", "buf_LRU_stat_inc_io", "count_file_read", "cached_tables")
 # Sources of the C and C++ libraries, and of the sanitizers.
 _LIBRARY = re.compile(r"^/usr/|/libsanitizer/|^\.\./(sysdeps|csu|nptl|elf|stdlib|string)/")
 # Places of MySQL's that are listed.
