@@ -160,12 +160,6 @@ struct State {
   bool is_stopping{false};
   /** True once a phase has begun for which there has to be a buffer pool. */
   bool has_pool{false};
-  /** When InnoDB began to shut down. */
-  Clock::time_point shutdown_begin;
-  /** What was left then. */
-  Left left_at_begin{};
-  /** Of shutdown_activity() then. */
-  uint64_t activity_at_begin{0};
   /** True if the thread has to end now. */
   bool must_stop{false};
   /** True if there is a thread, or there was and nobody has waited for it. */
@@ -468,13 +462,13 @@ Left left_now() {
   return {wait, std::nullopt};
 }
 
-/** What the thread of a shutdown does. */
-void report_shutdown() {
+/** What the thread of a shutdown does.
+@param[in]  begin  when InnoDB began to shut down
+@param[in]  left   what it waited for then
+@param[in]  watch  watches it since then */
+void report_shutdown(Clock::time_point begin, Left left, Watch watch) {
   auto &s = state();
   std::unique_lock<std::mutex> lock{s.mutex};
-  const auto begin = s.shutdown_begin;
-  Left left = s.left_at_begin;
-  Watch watch{g_interval_sec, s.activity_at_begin};
   auto wait_begin = begin;
   auto total = left.count.value_or(0);
   Meter meter;
@@ -516,8 +510,10 @@ void report_shutdown() {
 
 /** Start a thread, unless the interval is 0. The mutex is held, and there is no
 thread.
-@param[in]  f  what it does */
-void launch(void (*f)()) {
+@param[in]  f     what it does
+@param[in]  args  its arguments */
+template <typename F, typename... Args>
+void launch(F f, Args... args) {
   auto &s = state();
 
   if (g_interval_sec == 0) {
@@ -526,7 +522,7 @@ void launch(void (*f)()) {
 
   try {
     s.must_stop = false;
-    s.thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, f);
+    s.thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0, f, args...);
     s.thread.start();
     s.has_thread = true;
   } catch (const std::system_error &) {
@@ -580,6 +576,18 @@ std::string head(Phase phase) {
 /** @param[in]  usec  duration
 @return seconds */
 double to_sec(microseconds usec) { return usec.count() / 1e6; }
+
+/** @param[in]  meter        rate of what is done
+@param[in]      stalled_sec  seconds since anything was done
+@return how it gets on, after a comma; empty if that is not known */
+std::string outlook(const Meter &meter, uint stalled_sec) {
+  if (stalled_sec > 0) {
+    return print(", no progress for %u s", stalled_sec);
+  }
+  return meter.seconds_left() >= 0
+             ? print(", about %.0f s left", meter.seconds_left())
+             : "";
+}
 
 }  // namespace
 
@@ -667,16 +675,9 @@ std::string progress_line(Phase phase, const Sample &sample, const Meter &meter,
     line += std::string(" ") + unit(phase);
   }
 
-  line += print(" in %.1f s", to_sec(sample.elapsed)) +
-          read_text(sample.bytes_read) + rate_text(phase, meter.rate());
-
-  if (stalled_sec > 0) {
-    line += print(", no progress for %u s", stalled_sec);
-  } else if (meter.seconds_left() >= 0) {
-    line += print(", about %.0f s left", meter.seconds_left());
-  }
-
-  return line;
+  return line + print(" in %.1f s", to_sec(sample.elapsed)) +
+         read_text(sample.bytes_read) + rate_text(phase, meter.rate()) +
+         outlook(meter, stalled_sec);
 }
 
 std::string summary_line(Phase phase, const Sample &sample) {
@@ -771,13 +772,7 @@ std::string shutdown_line(const Left &left, microseconds elapsed,
     line += print(", %.0f %s/s", meter.rate(), names.unit);
   }
 
-  if (stalled_sec > 0) {
-    line += print(", no progress for %u s", stalled_sec);
-  } else if (meter.seconds_left() >= 0) {
-    line += print(", about %.0f s left", meter.seconds_left());
-  }
-
-  return line;
+  return line + outlook(meter, stalled_sec);
 }
 
 std::string notification(const std::string &text, uint extend_sec) {
@@ -816,10 +811,8 @@ void begin_shutdown() {
   std::lock_guard<std::mutex> guard{s.mutex};
 
   s.is_stopping = true;
-  s.shutdown_begin = Clock::now();
-  s.left_at_begin = left;
-  s.activity_at_begin = shutdown_activity(activity(true), left);
-  launch(report_shutdown);
+  launch(report_shutdown, Clock::now(), left,
+         Watch{g_interval_sec, shutdown_activity(activity(true), left)});
 }
 
 void stop() {
