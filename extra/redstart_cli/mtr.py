@@ -223,9 +223,13 @@ def count_report(text: str, code: int, tests: Sequence[str], options: Sequence[s
 def exists(layout: Layout, test: str) -> bool:
     """Whether the tree that is tested has suite.test."""
     suite, name = test.split(".", 1)
+    return (suite_folder(layout, suite) / f"{name}.test").is_file()
+
+
+def suite_folder(layout: Layout, suite: str) -> Path:
+    """Where the tests of a suite are in the tree that is tested."""
     root = layout.source / "mysql-test"
-    folder = root if suite == "main" else root / "suite" / suite
-    return (folder / "t" / f"{name}.test").is_file()
+    return (root if suite == "main" else root / "suite" / suite) / "t"
 
 
 def environment(preset: str) -> dict[str, str]:

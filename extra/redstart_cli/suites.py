@@ -115,9 +115,9 @@ class Runner:
                     level.fail(f"{test}, {whose}: {text}")
         outcome.seconds = round(time.monotonic() - begin)
         outcome.passed = level.passed = len(ran(cases) - set(failed))
-        skips = Counter(reason(case.reason) for case in cases if case.status in ("skipped", "disabled"))
-        outcome.skipped = dict(skips.most_common())
-        level.skips += [Skip(case.test, case.reason) for case in cases if case.status in ("skipped", "disabled")]
+        skipped = [case for case in cases if case.status in ("skipped", "disabled")]
+        outcome.skipped = dict(Counter(reason(case.reason) for case in skipped).most_common())
+        level.skips += [Skip(case.test, case.reason) for case in skipped]
         level.problem = outcome.problem
         self._keep(outcome)
         return level
@@ -188,7 +188,7 @@ def run(layout: Layout, preset: str, arguments: Sequence[str], build_pristine: C
     names, options = chosen(arguments)
     level = Level("suites")
     for name in names:
-        if not (layout.source / "mysql-test" / ("t" if name == "main" else f"suite/{name}")).is_dir():
+        if not mtr.suite_folder(layout, name).is_dir():
             raise RedstartError(f"MySQL has no suite {name}")
     runner = Runner(layout, preset, options, build_pristine)
     for name in names:

@@ -252,19 +252,20 @@ class Tester:
     def suites(self) -> Level:
         """MySQL's suites whole, and whose their failures are, by a build of MySQL as released; arguments: suites and options
         of MTR."""
-        mtr.unprivileged()
-        check_space([Need(self._layout.build, TEST_BYTES, "test data")])
-        self._build(ALL_TARGETS)
+        self._prepare_mtr(ALL_TARGETS)
 
         def build_pristine() -> None:
             build(self._layout, self._preset, ALL_TARGETS, self._version, self._checkout, is_pristine=True)
 
         return suites.run(self._layout, self._preset, self._arguments, build_pristine)
 
-    def _run_mtr(self, name: str, tests: Sequence[str], options: Sequence[str]) -> Level:
+    def _prepare_mtr(self, targets: Sequence[str]) -> None:
         mtr.unprivileged()
         check_space([Need(self._layout.build, TEST_BYTES, "test data")])
-        self._build([*SERVER_TARGETS, *mtr.TARGETS])
+        self._build(targets)
+
+    def _run_mtr(self, name: str, tests: Sequence[str], options: Sequence[str]) -> Level:
+        self._prepare_mtr([*SERVER_TARGETS, *mtr.TARGETS])
         level = mtr.run(self._layout, self._preset, name, tests, options)
         say(f"  {name}: {level.counts()}")
         return level
