@@ -57,6 +57,8 @@ MAX_UNMOUNTABLE_PERCENT = 5
 MAX_UNREPAIRED_PERCENT = 5
 # After kills: seen once in 451.
 MAX_WITHOUT_KEY_PERCENT = 1
+# Servers that an interrupted change of release has blocked, after kills and cuts: seen once in 117, and not compared with stock.
+MAX_BLOCKED_PERCENT = 2
 # Fewer disks say nothing about their share.
 MANY_DISKS = 20
 # With so many starts that have the map ON, one must have used it; with so many turns each server must have had one.
@@ -600,6 +602,9 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     met = {crash.server for crash, name in taken if name == "ours"}
     if "ours" in names and taken.total() >= MANY_TURNS and (unmet := set(names) & set(subjects.FOREIGN) - met):
         problems.append(f"this build has recovered no crash of {', '.join(sorted(unmet))} in {taken.total()} recoveries")
+    crashes, blocked = counts.kills + counts.power_cuts, counts.blocked.total()
+    if 100 * blocked > MAX_BLOCKED_PERCENT * crashes + 100:
+        problems.append(f"after {crashes} kills and cuts {blocked} servers were blocked by an interrupted change of release")
     if _changes_release(rig, kinds) and not counts.pending:
         problems.append("no server was refused after an interrupted change of release, nor was that arranged")
     return problems

@@ -18,10 +18,10 @@ from torture.life import (
     Clients,
     Crash,
     Rig,
+    after_block,
     after_kill,
     after_refusal,
     ask,
-    blocked_by,
     case_of,
     check_pages,
     go_on,
@@ -93,6 +93,8 @@ class KillLife:
         self._later = LATER if UNDO_SCAN_ON in options else 1
         self._server: Server | None = None  # the last one
         self._releases = rig.made()
+        # What the last copy of _keep() may be of.
+        self._kept = self._releases
         self._replica: Replica | None = None
         if (rig.counts.kill_lives - rig.first_replica) % REPLICA_EACH == 0 and not rig.is_canary:
             port = free_port(self._r)
@@ -126,7 +128,7 @@ class KillLife:
             self._verdict.wrong.clear()
         self._rig.counts.take("kill", self._verdict)
         if not self._verdict.is_clean:
-            possible = sorted(self._releases.possible)
+            possible = sorted(self._kept.possible)
             case = case_of(self.place, server.binary, NEVER, kind="kill", seed=self._seed, trace=self._trace, releases=possible)
             files = {name: self._home / name for name in (CRASHED, KILLED, "error.log", "data")}
             if self._replica:
@@ -251,8 +253,8 @@ class KillLife:
                     self._trace[-1] = f"{binary.name} is refused"
                     self._releases, required = left, self._rig.successor(left)
                     continue
-                if blocked_by(self._rig, server, self._releases):
-                    # The last start meets it as well.
+                if after_block(self._rig, server, self._releases, "kill"):
+                    # The last start meets the lock as well, and is blocked itself.
                     self._trace[-1] = f"{binary.name} is blocked"
                     required = binary
                     break
@@ -260,9 +262,9 @@ class KillLife:
                 # It is the one that is asked why: _is_without_key().
                 return server
             self._kill(server)
-            self._keep(KILLED)
             crash = Crash("kill", binary.name)
             self._releases = after_kill(self._rig, server, self._releases)
+            self._keep(KILLED)
         drawn = self._rig.binary(r)
         server = self._start(required or drawn)
         if self._verdict.is_clean:
@@ -301,6 +303,7 @@ class KillLife:
         """A copy of what a kill left, for whoever has to look at a failure."""
         if self._rig.is_canary:
             return
+        self._kept = self._releases
         copy = self._home / name
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.place.data, copy)

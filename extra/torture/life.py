@@ -388,11 +388,15 @@ class Started(NamedTuple):
         return self.found if self.problem else Releases.settled(rig.release(self.server.binary))
 
 
-def blocked_by(rig: Rig, server: Server, releases: Releases) -> str:
-    """What kept a server that has ended from changing the release, of what was interrupted: see Releases.blocked()."""
+def after_block(rig: Rig, server: Server, releases: Releases, kind: str) -> str:
+    """What kept a server that has ended from changing the release, of what was interrupted: see Releases.blocked(); counted."""
     if not server.has_died or not server.changes_release():
         return ""
-    return releases.blocked(rig.release(server.binary), server.process.returncode, server.said())
+    what = releases.blocked(rig.release(server.binary), server.process.returncode, server.said())
+    if what:
+        rig.counts.blocked[Crash(kind, server.binary.name)] += 1
+        say(f"  {server.binary.name} is blocked by an interrupted change of release ({what}); it must start later")
+    return what
 
 
 def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Releases, kind: str) -> Started:
@@ -407,10 +411,8 @@ def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Rele
         releases = left
         server = begin(rig.successor(left))
         problem = server.wait_ready()
-    if problem and (what := blocked_by(rig, server, releases)):
+    if problem and (what := after_block(rig, server, releases, kind)):
         binary = server.binary
-        rig.counts.blocked[Crash(kind, binary.name)] += 1
-        say(f"  {binary.name} is blocked by an interrupted change of release ({what}); it must start later")
         problem = ""
         if what == LOCK:
             server = begin(binary, MINIMAL)

@@ -63,6 +63,8 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"power_cuts": 0, "unmountable": 5}, "there was no power cut"),
         ({"power_cuts": 20, "unrepaired": 3}, "on 3 of 20 disks stock"),
         ({"kills": 99, "without_key": 2}, "after 2 of 99 kills a server lacked the key"),
+        ({"kills": 60, "power_cuts": 39, "blocked": Counter({Crash("kill", "ours"): 2, Crash("power", "older"): 1})},
+         "after 99 kills and cuts 3 servers were blocked"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": {}}, "none of 20 starts"),
         ({"scan_starts": Counter(kill=9), "scan_used": Counter()}, "none of 9 starts with binlog_startup_scan"),

@@ -14,8 +14,8 @@ import pytest
 
 from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
-from torture.life import Crash, Rig, after_kill, start
-from torture.release import MINIMAL, ROLLED_BACK, Releases, release_of, releases_of
+from torture.life import Crash, Rig, after_block, after_kill, start
+from torture.release import CACHE, MINIMAL, ROLLED_BACK, Releases, release_of, releases_of
 from torture.server import CHANGE_TIMEOUT_SEC, STANDSTILL_SEC, Place, Server
 
 OLD, NEW = 90702, 90704
@@ -216,6 +216,14 @@ def test_what_no_open_transaction_explains_is_wrong(releases: Releases, said: st
     rig = rig_of(tmp_path)
     started = start(rig, begun([FakeServer(BINARIES["ours"], said, code)]), BINARIES["ours"], releases, "power")
     assert started.problem == f"ours ended with {code}" and not rig.counts.blocked
+
+
+def test_a_recovery_that_was_to_be_killed_and_is_blocked_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
+    dead = cast(Server, FakeServer(BINARIES["ours"], CACHED, 2))
+    assert after_block(rig, dead, interrupted, "kill") == CACHE and rig.counts.blocked == {Crash("kill", "ours"): 1}
+    assert "ours is blocked by an interrupted change of release (cache)" in capsys.readouterr().out
+    assert after_block(rig, dead, Releases.settled(NEW), "kill") == "" and rig.counts.blocked.total() == 1
 
 
 @pytest.mark.parametrize("releases", [Releases.settled(NEW), Releases.settled(OLD), Releases.settled(OLD).interrupted(OLD)])
