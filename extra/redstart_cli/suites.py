@@ -2,8 +2,8 @@
 """./redstart test suites: whole suites of MySQL's tests, and whose their failures are.
 
 A test that failed is run again, alone and several times, with this build and with MySQL as released, built with the same
-options. Only what fails here and passes there is this build's. What a suite came to is kept as JSON, of which the table of
-docs/lab/suites.md is made.
+options. What fails less often there is this build's. What a suite came to is kept as JSON, of which a table is made. The
+combinations of a test (formats of the binary log, say) are not told apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from shutil import rmtree
 
 from redstart_cli import mtr
 from redstart_cli.build import tree_name
@@ -49,23 +48,36 @@ class Outcome:
     preset: str
     # Of the repository.
     commit: str
+    # Of MTR: with any the suite may not be whole.
+    options: list[str] = field(default_factory=list)
     seconds: int = 0
     passed: int = 0
     # Reason -> tests.
     skipped: dict[str, int] = field(default_factory=dict)
-    # Test -> whose failure it is: a word of this module, and what the test said.
-    failed: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # Test -> whose failure it is: a word of this module; what the test said; how often it failed again, here and there.
+    failed: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     # Why the numbers are not whole, if they are not.
     problem: str = ""
 
 
-def judge(again: bool | None, there: bool | None) -> str:
-    """Whose a failure is, by whether the test failed again here and there; None if it was not run."""
-    if there:
-        return THERE_TOO
-    if again is False:
+@dataclass(frozen=True)
+class Again:
+    """How often a test failed when it was run again, of how many times."""
+
+    failed: int = 0
+    ran: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.failed} of {self.ran}"
+
+
+def judge(here: Again, there: Again) -> str:
+    """Whose a failure is, by how often it came again: what MySQL fails now and then explains no test that always fails."""
+    if here.ran and not here.failed:
         return ONCE
-    return OURS if again and there is False else NOT_COMPARED
+    if not here.ran or not there.ran:
+        return NOT_COMPARED
+    return THERE_TOO if there.failed * here.ran >= here.failed * there.ran else OURS
 
 
 def failures(cases: Iterable[mtr.Case]) -> dict[str, str]:
@@ -96,48 +108,60 @@ class Runner:
 
     def run(self, suite: str) -> Level:
         """One suite; its failures that are not MySQL's fail the level."""
-        outcome = Outcome(suite, self._preset, commit(self._layout.repo))
+        outcome = Outcome(suite, self._preset, commit(self._layout.repo), self._options)
         level = Level(suite)
         begin = time.monotonic()
         cases, outcome.problem = self._mtr(self._preset, suite, [f"--suite={suite}"])
         failed = failures(cases)
-        if failed:
-            say(f"  {len(failed)} failed; each again, {REPEATS} times")
-            again = self._again(self._preset, suite, list(failed))
-            self._build_pristine()
-            there = self._again(tree_name(self._preset, True), suite, list(failed))
-            for test, text in failed.items():
-                whose = judge(again.get(test), there.get(test))
-                outcome.failed[test] = (whose, text or "no reason given")
-                if whose == THERE_TOO:
-                    level.skips.append(Skip(test, whose))
-                else:
-                    level.fail(f"{test}, {whose}: {text}")
-        outcome.seconds = round(time.monotonic() - begin)
+        if not ran(cases) and not outcome.problem:
+            outcome.problem = f"no test of {suite} was run"
         outcome.passed = level.passed = len(ran(cases) - set(failed))
+        outcome.failed = {test: (NOT_COMPARED, text, "") for test, text in failed.items()}
         skipped = [case for case in cases if case.status in ("skipped", "disabled")]
         outcome.skipped = dict(Counter(reason(case.reason) for case in skipped).most_common())
         level.skips += [Skip(case.test, case.reason) for case in skipped]
         level.problem = outcome.problem
-        self._keep(outcome)
+        try:
+            if failed:
+                self._compare(suite, outcome)
+        finally:
+            outcome.seconds = round(time.monotonic() - begin)
+            self._keep(outcome)
+        for test, (whose, text, numbers) in outcome.failed.items():
+            if whose == THERE_TOO:
+                level.skips.append(Skip(test, whose))
+            else:
+                level.fail(f"{test}, {whose} ({numbers}): {text}")
         return level
 
-    def _again(self, tree: str, suite: str, tests: Sequence[str]) -> dict[str, bool]:
-        """Whether tests of a suite, each alone and several times, failed with a build; those that were run."""
+    def _compare(self, suite: str, outcome: Outcome) -> None:
+        """Run what failed again, here and there."""
+        tests = list(outcome.failed)
+        say(f"  {len(tests)} failed; each again, {REPEATS} times")
+        again = self._again(self._preset, suite, tests)
+        self._build_pristine()
+        elsewhere = self._again(tree_name(self._preset, True), suite, tests)
+        for test, (_, text, _) in outcome.failed.items():
+            here, there = again.get(test, Again()), elsewhere.get(test, Again())
+            outcome.failed[test] = (judge(here, there), text, f"again: {here} here, {there} there")
+
+    def _again(self, tree: str, suite: str, tests: Sequence[str]) -> dict[str, Again]:
+        """How often tests of a suite, one at a time and several times each, failed with a build; those that were run."""
         # The check of the servers when they end has no name of a test; MySQL as released has none of ours.
         missing = set() if tree == self._preset else set(mtr.own_tests(self._layout.repo))
         known = [test for test in tests if "." in test and test not in missing]
         if not known:
             return {}
-        cases, _ = self._mtr(tree, f"{suite}-again", [f"--repeat={REPEATS}", *known])
-        bad = failures(cases)
-        return {test: test in bad for test in known if test in ran(cases)}
+        # MTR takes the last --parallel; with more it would run the repetitions side by side.
+        cases, _ = self._mtr(tree, f"{suite}-again", ["--parallel=1", f"--repeat={REPEATS}", *known])
+        done = Counter(case.test for case in cases if case.name and case.status not in ("skipped", "disabled"))
+        bad = Counter(case.test for case in cases if case.status not in ("pass", "skipped", "disabled"))
+        return {test: Again(bad[test], done[test]) for test in known if done[test]}
 
     def _mtr(self, tree: str, name: str, arguments: Sequence[str]) -> tuple[list[mtr.Case], str]:
         """The cases of a run of MTR, and why they are not all, if so."""
         full = f"suite-{tree}-{name}"
         level = mtr.run(self._layout, tree, full, [], [*self._options, *arguments])
-        rmtree(self._layout.build / "mtr" / full, ignore_errors=True)
         report = self._layout.build / "test" / f"{full}.xml"
         cases = mtr.parse_report(report.read_text(encoding="utf-8", errors="replace")) if report.is_file() else []
         return cases, level.problem
@@ -162,14 +186,14 @@ def table(outcomes: Iterable[Outcome]) -> str:
         "|---|---|---|---:|---:|---:|---|---:|",
     ]
     for one in outcomes:
-        there = sum(whose == THERE_TOO for whose, _ in one.failed.values())
+        there = sum(whose == THERE_TOO for whose, _, _ in one.failed.values())
         reasons = sorted(one.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
         shown = [f"{count}: {text.replace('|', '/')}" for text, count in reasons[:_REASONS_SHOWN]]
         if len(reasons) > _REASONS_SHOWN:
             shown.append(f"{sum(count for _, count in reasons[_REASONS_SHOWN:])}: {len(reasons) - _REASONS_SHOWN} other reasons")
         minutes = f"{one.seconds // 60} min {one.seconds % 60:02} s"
         why = f"{sum(one.skipped.values())} ({'; '.join(shown)})" if shown else "0"
-        name = f"{one.suite}, not whole" if one.problem else one.suite
+        name = ", ".join([one.suite, *one.options, *(["not whole"] if one.problem else [])])
         cells = (name, one.preset, one.commit[:7], f"{one.passed:,}", str(len(one.failed)), str(there), why, minutes)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

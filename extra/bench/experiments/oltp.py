@@ -26,8 +26,6 @@ MODES = {
     "orders": ORDERS,
     "create-drop": str(Path(__file__).with_name("create_drop.lua")),
 }
-# A deadlock and a timeout: the transaction is begun anew and counted as an error.
-_AGAIN = "--mysql-ignore-errors=1213,1205"
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) 
     with starts.serving(context, datadir, subject, result, ["--innodb-buffer-pool-size=1G"]) as server:
         server.startup(context.timeout_sec)
         words = sysbench.command(
-            server, MODES[result.mode], TABLES, parameters["rows"], parameters["threads"], _AGAIN, f"--time={parameters['seconds']}"
+            server, MODES[result.mode], TABLES, parameters["rows"], parameters["threads"], f"--time={parameters['seconds']}"
         )
         before = server.cpu_sec()
         text = tools.run([*words, "run"])
