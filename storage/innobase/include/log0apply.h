@@ -89,18 +89,6 @@ class Run_limits {
   size_t m_n_record_bytes{0};
 };
 
-/** A copy of a page was found in the doublewrite buffer, at the start.
-@param[in]  page  copy */
-void note_copy(const byte *page);
-
-/** @return true if a tablespace is one for undo, and its file has no key
-@param[in]  space_id  tablespace */
-[[nodiscard]] bool is_undo_without_key(space_id_t space_id);
-
-/** @return true if the doublewrite buffer has encrypted pages of such a
-tablespace, newer than the checkpoint; false if innodb_redo_recovery is STOCK */
-[[nodiscard]] bool is_key_missing();
-
 /** Lives while a batch of redo is applied. With innodb_redo_recovery=STOCK it
 only counts. */
 class Batch : public buf_run::Collector {

@@ -59,9 +59,12 @@ void note_group(lsn_t n_bytes);
 next batch or, if it is the last one, for the page cleaners, if nothing speaks
 against it; then pages that are read from now on get no redo of this batch. The
 caller holds recv_sys->mutex, which is released meanwhile.
-@param[in]  batch  batch
-@return false if the pages must be written, and the buffer pool emptied */
-[[nodiscard]] bool leave_pages(const redo_recovery::Batch &batch);
+@param[in]  batch          batch
+@param[in]  empty_records  forgets the records of the batch, under the mutex
+@return false if the pages must be written, and the buffer pool emptied; if true
+the mutex is not held any more */
+[[nodiscard]] bool leave_pages(const redo_recovery::Batch &batch,
+                               void (*empty_records)());
 
 /** All pages are about to be written. If recovery ends with pages that
 leave_pages() has left, write only as many of them as it takes to have room in

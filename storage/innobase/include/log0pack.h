@@ -26,14 +26,17 @@ namespace redo_recovery {
 struct Record {
   /** Its type. */
   mlog_id_t type;
-  /** Its body, of n_bytes bytes. */
+  /** Its body. */
   const byte *body;
-  /** Length of the body. */
-  size_t n_bytes;
+  /** End of the body. */
+  const byte *body_end;
   /** Where the mini-transaction begins that has written it. */
   lsn_t start_lsn;
   /** Where that ends. */
   lsn_t end_lsn;
+
+  /** @return length of the body */
+  size_t n_bytes() const { return body_end - body; }
 };
 
 /** A page with its redo records. Its rec_list is empty, but for the time in

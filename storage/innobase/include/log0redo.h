@@ -47,6 +47,12 @@ extern TYPELIB g_way_typelib;
 /** @return true if innodb_redo_recovery is not STOCK */
 inline bool is_on() { return g_way != static_cast<ulong>(Way::STOCK); }
 
+/** @return true if recovery has to be MySQL's, whatever the variable says: the
+data directory was cloned or restored */
+inline bool is_restored() {
+  return recv_sys->is_cloned_db || recv_sys->is_meb_db;
+}
+
 /** Find the end of a redo record that is one of those which fill most of a log:
 an insert, a change in place, a deletion or a delete mark in an index. Nothing
 is built for that, and nothing is changed.
@@ -70,6 +76,9 @@ inline bool is_applying(const mtr_t *mtr) {
 @param[in]  n_bytes  bytes of the pages */
 void read_beside(size_t n_bytes);
 
+/** The copies in the doublewrite buffer were read: Reading::look_for_keys(). */
+void copies_are_read();
+
 /** Lives while redo is read from the checkpoint to its end. */
 class Reading {
  public:
@@ -91,6 +100,10 @@ class Reading {
   @param[in]  n_bytes  bytes of the pages */
   void ahead_beside(size_t n_bytes);
 
+  /** The copies in the doublewrite buffer were read: see that the keys of undo
+  tablespaces are there, if these need them. */
+  void look_for_keys() const;
+
  private:
   /** Ask the system to read a part of a redo log file.
   @param[in,out]  lsn     where it begins; moved to its end
@@ -107,6 +120,8 @@ class Reading {
   bool m_is_beside_on{true};
   /** Bytes of pages for which no redo was asked for. */
   size_t m_n_beside{0};
+  /** Where redo begins; 0 if none was read yet. */
+  lsn_t m_first_lsn{0};
   /** Up to here redo was asked for, to be parsed soon. */
   lsn_t m_asked_lsn{0};
   /** Up to here it was asked for while a batch was applied. */

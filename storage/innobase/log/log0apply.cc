@@ -60,12 +60,9 @@ again. */
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <sstream>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -75,15 +72,12 @@ again. */
 #include "buf0flu.h"
 #include "buf0rea.h"
 #include "fil0fil.h"
-#include "fil0map.h"
-#include "fsp0fsp.h"
 #include "ibuf0ibuf.h"
+#include "log0copies.h"
 #include "log0pack.h"
 #include "log0redo.h"
-#include "mach0data.h"
 #include "mysql/components/library_mysys/my_system.h"
 #include "mysql/status_var.h"
-#include "os0enc.h"
 #include "os0file.h"
 #include "srv0srv.h"
 #include "trx0sys.h"
@@ -216,9 +210,6 @@ uint64_t to_usec(std::chrono::steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
 }
 
-/** @return true if recovery has to be MySQL's, whatever the variable says */
-bool is_restored() { return recv_sys->is_cloned_db || recv_sys->is_meb_db; }
-
 /** Find a page in the buffer pool.
 @param[in]  page_id  page
 @return the page, buffer-fixed; nullptr if it is not there */
@@ -277,110 +268,6 @@ void complete_read(const IORequest &request, buf_page_t *page, bool is_full) {
   } else {
     buf_read_page_handle_error(page);
   }
-}
-
-/** What the doublewrite buffer had of a tablespace at the start. */
-struct Copies {
-  /** LSN of the newest copy of a page. */
-  lsn_t lsn{0};
-  /** True if a copy is encrypted. */
-  bool is_encrypted{false};
-};
-
-/** Copies, for each tablespace. */
-std::unordered_map<space_id_t, Copies> s_copies;
-
-/** What a file says of itself at its beginning. */
-struct Head {
-  /** Constructor.
-  @param[in]  path  file */
-  explicit Head(const std::string &path);
-
-  /** Tablespace, and its flags; nothing if it cannot be read. */
-  std::optional<std::pair<space_id_t, uint32_t>> space;
-};
-
-Head::Head(const std::string &path) {
-  bool is_open;
-  const auto file = os_file_create_simple_no_error_handling(
-      innodb_data_file_key, path.c_str(), OS_FILE_OPEN, OS_FILE_READ_ONLY, true,
-      &is_open);
-
-  if (!is_open) {
-    return;
-  }
-
-  /* From the beginning, so that the server takes it for no page to decrypt or
-  to decompress. */
-  IORequest request(IORequest::READ);
-  byte head[FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + sizeof(uint32_t)];
-
-  request.disable_compression();
-  request.disable_partial_io_warnings();
-
-  const auto err = os_file_read_no_error_handling(
-      request, path.c_str(), file, head, 0, sizeof(head), nullptr);
-
-  os_file_close(file);
-
-  if (err == DB_SUCCESS) {
-    const auto header = head + FSP_HEADER_OFFSET;
-
-    space.emplace(mach_read_from_4(header + FSP_SPACE_ID),
-                  mach_read_from_4(header + FSP_SPACE_FLAGS));
-  }
-}
-
-/** @return true if a file is that of a tablespace, as its first page says
-@param[in]  path      file
-@param[in]  space_id  tablespace ID */
-bool is_file_of(const std::string &path, space_id_t space_id) {
-  const auto space = Head{path}.space;
-
-  return space && space->first == space_id;
-}
-
-/** Restore torn pages of all tablespaces before the first batch, while the
-doublewrite buffer has copies of them. MySQL does so when a tablespace is opened
-for its redo: the pages that were written by then, of a batch before or of other
-tablespaces, have taken the place of copies, and a server that is killed now
-leaves torn pages for good. Pages whose copies are older than the checkpoint are
-in their files; the others have redo. What is encrypted is opened now only if
-this batch has redo for it: its key may be in redo that follows. */
-void restore_copies() {
-  const auto copies = std::exchange(s_copies, {});
-
-  if (!is_on() || is_restored() || !recv_needed_recovery) {
-    return;
-  }
-
-  mutex_enter(&recv_sys->mutex);
-
-  for (const auto &[space_id, found] : copies) {
-    if (found.lsn <= recv_sys->checkpoint_lsn || space_id == TRX_SYS_SPACE ||
-        (found.is_encrypted && recv_sys->spaces->count(space_id) == 0)) {
-      continue;
-    }
-
-    const auto path = fil_scanned_path(space_id);
-
-    if (!path.empty() && is_file_of(path, space_id) &&
-        fil_tablespace_open_for_recovery(space_id) == DB_SUCCESS) {
-      page_no_t page_no = 0;
-      fil_node_t *file;
-
-      /* MySQL does not sync the first page. The file may have been opened
-      before, and closed again. */
-      if (fil_prepare_file_for_io(space_id, page_no, &file) != DB_SUCCESS) {
-        ib::fatal(UT_LOCATION_HERE, ER_IB_MSG_383,
-                  ("Cannot open " + path + " to sync its first page").c_str());
-      }
-      os_file_flush(file->handle);
-      fil_complete_write(space_id, file);
-    }
-  }
-
-  mutex_exit(&recv_sys->mutex);
 }
 
 /** Wait until redo was applied to all pages of a batch. A page that cannot be
@@ -452,34 +339,8 @@ bool Run_limits::add(page_no_t page_no, size_t n_record_bytes) {
   return true;
 }
 
-void note_copy(const byte *page) {
-  auto &copies = s_copies[mach_read_from_4(page + FIL_PAGE_SPACE_ID)];
-
-  copies.lsn = std::max(copies.lsn, mach_read_from_8(page + FIL_PAGE_LSN));
-  copies.is_encrypted |= Encryption::is_encrypted_page(page);
-}
-
-bool is_undo_without_key(space_id_t space_id) {
-  if (!fsp_is_undo_tablespace(space_id)) {
-    return false;
-  }
-  const auto space = Head{fil_scanned_path(space_id)}.space;
-
-  return space && space->first == space_id &&
-         !FSP_FLAGS_GET_ENCRYPTION(space->second);
-}
-
-bool is_key_missing() {
-  return is_on() && !is_restored() &&
-         std::any_of(s_copies.begin(), s_copies.end(), [](const auto &copies) {
-           return copies.second.is_encrypted &&
-                  copies.second.lsn > recv_sys->checkpoint_lsn &&
-                  is_undo_without_key(copies.first);
-         });
-}
-
 Batch::Batch() {
-  restore_copies();
+  g_copies.restore();
 
   /* They will be given to tablespaces as they are opened. */
   if (recv_sys->keys != nullptr) {

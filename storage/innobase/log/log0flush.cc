@@ -350,7 +350,7 @@ void note_group(lsn_t n_bytes) {
   s_largest_group = std::max(s_largest_group, n_bytes);
 }
 
-bool leave_pages(const redo_recovery::Batch &batch) {
+bool leave_pages(const redo_recovery::Batch &batch, void (*empty_records)()) {
   batch.count_pages();
 
   if (!may_leave_pages(batch)) {
@@ -359,6 +359,9 @@ bool leave_pages(const redo_recovery::Batch &batch) {
 
   recv_sys->apply_log_recs = false;
   ib::info(ER_IB_MSG_710);
+
+  empty_records();
+  mutex_exit(&recv_sys->mutex);
 
   return true;
 }

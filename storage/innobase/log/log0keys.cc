@@ -41,7 +41,7 @@ encrypted, so redo is read twice then. */
 #include "dict0dict.h"
 #include "fil0fil.h"
 #include "fsp0fsp.h"
-#include "log0apply.h"
+#include "log0copies.h"
 #include "log0encryption.h"
 #include "log0files_io.h"
 #include "log0log.h"

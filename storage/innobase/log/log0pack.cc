@@ -105,7 +105,7 @@ recv_data_t *keep_apart(mem_heap_t *heap, const Record &record) {
   auto place = &first;
   auto from = record.body;
 
-  for (auto n_left = record.n_bytes; n_left > 0;) {
+  for (auto n_left = record.n_bytes(); n_left > 0;) {
     const auto n = std::min(n_left, n_block);
     const auto block = static_cast<recv_data_t *>(
         mem_heap_alloc(heap, sizeof(recv_data_t) + n));
@@ -216,12 +216,12 @@ void Page::add(mem_heap_t *heap, const Record &record) {
     m_start_lsn = record.start_lsn;
     m_n_mtr_bytes = n_mtr_bytes;
   }
-  put(end, record.n_bytes);
+  put(end, record.n_bytes());
 
   const size_t n_head = end - head;
-  const bool is_inline = record.n_bytes <= INLINE;
+  const bool is_inline = record.n_bytes() <= INLINE;
   const recv_data_t *apart = is_inline ? nullptr : keep_apart(heap, record);
-  const size_t n_body = is_inline ? record.n_bytes : sizeof(apart);
+  const size_t n_body = is_inline ? record.n_bytes() : sizeof(apart);
   const auto to = reserve(heap, n_head + n_body);
 
   memcpy(to, head, n_head);

@@ -49,6 +49,7 @@ Memory. log0pack keeps the records until they are applied. */
 #include "data0type.h"
 #include "fsp0fsp.h"
 #include "log0apply.h"
+#include "log0copies.h"
 #include "log0files_io.h"
 #include "log0keys.h"
 #include "log0log.h"
@@ -276,6 +277,7 @@ Reading::Reading(const log_t &log)
 
 Reading::~Reading() {
   s_reading = nullptr;
+  g_copies.end_deferring();
   note_redo(recv_sys->recovered_lsn - recv_sys->checkpoint_lsn,
             std::chrono::steady_clock::now() - m_begin);
 
@@ -315,9 +317,16 @@ void Reading::ahead_beside(size_t n_bytes) {
   }
 }
 
+void Reading::look_for_keys() const {
+  if (m_first_lsn != 0 && g_copies.is_key_missing()) {
+    find_keys(*log_sys, m_first_lsn);
+  }
+}
+
 void Reading::ahead_of(lsn_t lsn) {
-  if (m_asked_lsn == 0 && is_key_missing()) {
-    find_keys(*log_sys, lsn);
+  if (m_first_lsn == 0) {
+    m_first_lsn = lsn;
+    look_for_keys();
   }
   m_asked_lsn = std::max(m_asked_lsn, lsn);
 
@@ -362,6 +371,12 @@ bool Reading::ask([[maybe_unused]] lsn_t &lsn,
 void read_beside(size_t n_bytes) {
   if (s_reading != nullptr) {
     s_reading->ahead_beside(n_bytes);
+  }
+}
+
+void copies_are_read() {
+  if (s_reading != nullptr) {
+    s_reading->look_for_keys();
   }
 }
 

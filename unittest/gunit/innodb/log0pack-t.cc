@@ -72,8 +72,8 @@ class log0pack : public ::testing::Test {
     for (size_t i = 0; i < n_bytes; ++i) {
       record.body.push_back(static_cast<byte>(m_random()));
     }
-    m_page->add(m_heap,
-                {type, record.body.data(), n_bytes, start_lsn, end_lsn});
+    m_page->add(m_heap, {type, record.body.data(), record.body.data() + n_bytes,
+                         start_lsn, end_lsn});
     m_written.push_back(record);
   }
 
@@ -258,7 +258,7 @@ TEST_F(log0pack, records_are_added_together) {
               {MLOG_WRITE_STRING, {body, body + n_bytes}, lsn, lsn + n_bytes});
           EXPECT_TRUE(redo_recovery::keep(
               space, 7, page_no,
-              {MLOG_WRITE_STRING, body, n_bytes, lsn, lsn + n_bytes}));
+              {MLOG_WRITE_STRING, body, body + n_bytes, lsn, lsn + n_bytes}));
           lsn += n_bytes;
           ++n_records;
         }
@@ -290,7 +290,7 @@ TEST_F(log0pack, a_tablespace_is_known) {
     redo_recovery::Adder adder;
     recv_sys_t::Space space{m_heap};
     const byte body = 1;
-    const Record record{MLOG_1BYTE, &body, 1, 1, 2};
+    const Record record{MLOG_1BYTE, &body, &body + 1, 1, 2};
 
     EXPECT_FALSE(redo_recovery::is_known(7));
     EXPECT_TRUE(redo_recovery::keep(space, 7, 3, record));
@@ -341,7 +341,8 @@ TEST_F(log0pack, memory) {
         for (size_t i = 0; i < n_on_page; ++i) {
           const lsn_t lsn = 1000000000 + 1000 * i;
 
-          page->add(heap, {MLOG_WRITE_STRING, body, n_bytes, lsn, lsn + 200});
+          page->add(heap,
+                    {MLOG_WRITE_STRING, body, body + n_bytes, lsn, lsn + 200});
           mem_heap_alloc(stock, sizeof(recv_t));
           if (n_bytes > 0) {
             mem_heap_alloc(stock, sizeof(recv_data_t) + n_bytes);

@@ -33,8 +33,8 @@
 #   make_crash_with_encrypted_undo();   # the same
 #   spoil_with(\&tear_pages);     # from now on, before each recovery of a crash; or
 #                                 # \&make_backup, \&damage_page, \&forge_copy,
-#                                 # \&tear_page_of_growing_file (of hot pages), or
-#                                 # nothing
+#                                 # \&tear_page_of_growing_file (of hot pages),
+#                                 # \&pretend_clean_shutdown, or nothing
 #   check_second_crash();         # the same
 #   check_damaged();              # with \&damage_page, after compare_pages()
 #   check_log($pattern);          # what the last recovery must have said
@@ -900,6 +900,23 @@ sub tear_pages {
   return keys(%is_torn);
 }
 
+# As if the server had been killed after a clean shutdown and a start, before the first
+# checkpoint: what the system tablespace says of the shutdown is the checkpoint's LSN. That
+# recovery is needed is known when redo was read.
+sub pretend_clean_shutdown {
+  overwrite('data/ibdata1', 26, pack('Q>', file_checkpoint('data')));
+}
+
+# Damage the first page of the system tablespace. The doublewrite buffer has a copy of it,
+# if wanted.
+sub damage_first_page {
+  my ($has_copy) = @_;
+  my $page = page_of('data/ibdata1', 0);
+  empty_copies();
+  overwrite((glob('data/*.dblwr'))[-1], 16384, $page) if $has_copy;
+  overwrite('data/ibdata1', 8192, "\x5A" x 8192);
+}
+
 # A copy of a page of nobody knows what, newer than all redo.
 sub forge_copy {
   foreach my $name (glob('data/*.dblwr')) {
@@ -953,6 +970,11 @@ sub damage_page {
     differences(pages('data.crashed'), $recovered);
   my ($name, $page_no) = $page =~ /(.*):(\d+)/ or die 'No page';
   overwrite("data/test/$name", $page_no * 16384 + 16376, 'bad!');
+  empty_copies();
+}
+
+# Doublewrite files of the same size without copies.
+sub empty_copies {
   foreach my $file (glob('data/*.dblwr')) {
     my $n_bytes = -s $file;
     truncate($file, 0) && truncate($file, $n_bytes) or die "Cannot truncate: $!";

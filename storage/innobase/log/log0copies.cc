@@ -1,0 +1,214 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file log/log0copies.cc
+Copies of pages in the doublewrite buffer: read when a start needs them.
+
+When. MySQL reads the doublewrite files whole at each start, before it knows how
+the last shutdown was: 16 MiB by default, more with more instances of the buffer
+pool or a larger innodb_doublewrite_pages. After a clean shutdown nobody looks
+at the copies, but for a damaged first page of the system tablespace. Here the
+files are found, opened and looked at as ever, and closed again; they are read
+when recovery begins, or when such a page is found. Until then nothing is
+written through the doublewrite buffer: dblwr::open() adds zeros to files that
+are shorter than the settings want, which are no copies of anything.
+
+Once redo was read nothing is read any more, for the files are written then. A
+page that is found damaged later, when the DDL log is replayed after a clean
+shutdown, has no copy of the life before.
+
+On Windows a file that is open to be written cannot be opened again, so they are
+read at once. If a file cannot be read, MySQL's start ends in order, this one
+with an assertion.
+
+What for. MySQL restores a torn page when its tablespace is opened for redo. By
+then the pages that were written, of a batch before or of other tablespaces,
+have taken the place of copies, and a server that is killed leaves torn pages
+for good. So they are restored before the first batch. */
+
+#include "log0copies.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "fil0fil.h"
+#include "fil0map.h"
+#include "fsp0fsp.h"
+#include "log0recv.h"
+#include "log0redo.h"
+#include "mach0data.h"
+#include "os0enc.h"
+#include "os0file.h"
+#include "ut0log.h"
+
+namespace redo_recovery {
+
+namespace {
+
+/** What a file says of itself at its beginning. */
+struct Head {
+  /** Constructor.
+  @param[in]  path  file */
+  explicit Head(const std::string &path);
+
+  /** Tablespace, and its flags; nothing if it cannot be read. */
+  std::optional<std::pair<space_id_t, uint32_t>> space;
+};
+
+Head::Head(const std::string &path) {
+  bool is_open;
+  const auto file = os_file_create_simple_no_error_handling(
+      innodb_data_file_key, path.c_str(), OS_FILE_OPEN, OS_FILE_READ_ONLY, true,
+      &is_open);
+
+  if (!is_open) {
+    return;
+  }
+
+  /* From the beginning, so that the server takes it for no page to decrypt or
+  to decompress. */
+  IORequest request(IORequest::READ);
+  byte head[FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + sizeof(uint32_t)];
+
+  request.disable_compression();
+  request.disable_partial_io_warnings();
+
+  const auto err = os_file_read_no_error_handling(
+      request, path.c_str(), file, head, 0, sizeof(head), nullptr);
+
+  os_file_close(file);
+
+  if (err == DB_SUCCESS) {
+    const auto header = head + FSP_HEADER_OFFSET;
+
+    space.emplace(mach_read_from_4(header + FSP_SPACE_ID),
+                  mach_read_from_4(header + FSP_SPACE_FLAGS));
+  }
+}
+
+/** @return true if a file is that of a tablespace, as its first page says
+@param[in]  path      file
+@param[in]  space_id  tablespace ID */
+bool is_file_of(const std::string &path, space_id_t space_id) {
+  const auto space = Head{path}.space;
+
+  return space && space->first == space_id;
+}
+
+}  // namespace
+
+Copies g_copies;
+
+bool is_undo_without_key(space_id_t space_id) {
+  if (!fsp_is_undo_tablespace(space_id)) {
+    return false;
+  }
+  const auto space = Head{fil_scanned_path(space_id)}.space;
+
+  return space && space->first == space_id &&
+         !FSP_FLAGS_GET_ENCRYPTION(space->second);
+}
+
+bool Copies::defer([[maybe_unused]] const std::string &path,
+                   [[maybe_unused]] const dblwr::recv::Pages *pages,
+                   [[maybe_unused]] Load load) {
+#ifdef _WIN32
+  return false;
+#else
+  if (!is_on() || m_state != State::DEFERRED) {
+    return false;
+  }
+
+  m_files.emplace_back(path, std::move(load));
+  m_pages = pages;
+
+  return true;
+#endif /* _WIN32 */
+}
+
+void Copies::note(const byte *page) {
+  auto &space = m_spaces[mach_read_from_4(page + FIL_PAGE_SPACE_ID)];
+
+  space.lsn = std::max(space.lsn, mach_read_from_8(page + FIL_PAGE_LSN));
+  space.is_encrypted |= Encryption::is_encrypted_page(page);
+}
+
+void Copies::read(const dblwr::recv::Pages *pages) {
+  if (m_state != State::DEFERRED || pages != m_pages) {
+    return;
+  }
+
+  m_state = State::OVER;
+
+  /* They stay open: to close one would take away the lock that dblwr::open()
+  has got for it. */
+  for (const auto &[path, load] : m_files) {
+    bool is_open;
+    const auto handle = os_file_create_simple_no_error_handling(
+        innodb_dblwr_file_key, path.c_str(), OS_FILE_OPEN, OS_FILE_READ_ONLY,
+        true, &is_open);
+
+    if (!is_open || load(handle) != DB_SUCCESS) {
+      ib::fatal(UT_LOCATION_HERE, ER_IB_MSG_383,
+                ("Cannot read " + path + ", which recovery needs").c_str());
+    }
+  }
+
+  copies_are_read();
+}
+
+/** Pages whose copies are older than the checkpoint are in their files; the
+others have redo. What is encrypted is opened now only if this batch has redo
+for it: its key may be in redo that follows. */
+void Copies::restore() {
+  const auto spaces = std::exchange(m_spaces, {});
+
+  if (!is_on() || is_restored() || !recv_needed_recovery) {
+    return;
+  }
+
+  mutex_enter(&recv_sys->mutex);
+
+  for (const auto &[space_id, found] : spaces) {
+    if (found.lsn <= recv_sys->checkpoint_lsn || space_id == TRX_SYS_SPACE ||
+        (found.is_encrypted && recv_sys->spaces->count(space_id) == 0)) {
+      continue;
+    }
+
+    const auto path = fil_scanned_path(space_id);
+
+    if (!path.empty() && is_file_of(path, space_id) &&
+        fil_tablespace_open_for_recovery(space_id) == DB_SUCCESS) {
+      page_no_t page_no = 0;
+      fil_node_t *file;
+
+      /* MySQL does not sync the first page. The file may have been opened
+      before, and closed again. */
+      if (fil_prepare_file_for_io(space_id, page_no, &file) != DB_SUCCESS) {
+        ib::fatal(UT_LOCATION_HERE, ER_IB_MSG_383,
+                  ("Cannot open " + path + " to sync its first page").c_str());
+      }
+      os_file_flush(file->handle);
+      fil_complete_write(space_id, file);
+    }
+  }
+
+  mutex_exit(&recv_sys->mutex);
+}
+
+bool Copies::is_key_missing() const {
+  return is_on() && !is_restored() &&
+         std::any_of(m_spaces.begin(), m_spaces.end(), [](const auto &space) {
+           return space.second.is_encrypted &&
+                  space.second.lsn > recv_sys->checkpoint_lsn &&
+                  is_undo_without_key(space.first);
+         });
+}
+
+}  // namespace redo_recovery
