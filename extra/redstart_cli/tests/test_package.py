@@ -214,6 +214,65 @@ def test_every_staged_program_is_in_one_package() -> None:
     assert sorted(listed) == sorted(staged)
 
 
+class Removed:
+    """A root from which redstart-server was removed, and not purged. Debian's deb-systemd-helper keeps its records there, too."""
+
+    UNITS, STATE = "etc/systemd/system", "var/lib/systemd/deb-systemd-helper-enabled"
+    ALIAS = f"{UNITS}/mysql.service"
+
+    def __init__(self, root: Path, script: Path) -> None:
+        self.root, self._script = root, script
+        unit = root / "usr/lib/systemd/system/redstart.service"
+        unit.parent.mkdir(parents=True)
+        unit.write_text((REPO / "packaging/debian/redstart-server.redstart.service").read_text())
+        (root / "var/lib/mysql").mkdir(parents=True)
+        (root / "etc/mysql/redstart.from-mysql").mkdir(parents=True)
+        self._call("deb-systemd-helper", "enable", "redstart.service")
+        assert (root / self.ALIAS).is_symlink()
+        unit.unlink()
+        self.postrm("remove")
+
+    def _call(self, *words: str | Path) -> int:
+        environment = {**os.environ, "DPKG_ROOT": str(self.root), "DPKG_MAINTSCRIPT_PACKAGE": "redstart-server"}
+        return subprocess.run(words, env=environment).returncode
+
+    def postrm(self, verb: str, end: str = "") -> int:
+        """The script as debhelper makes it, with what ends it then; its status."""
+        helper = f"if [ $1 = purge ]; then deb-systemd-helper purge redstart.service >/dev/null || true; {end or ':'}; fi"
+        text = (REPO / "packaging/debian/redstart-server.postrm").read_text()
+        assert text.count("#DEBHELPER#\n") == 1
+        self._script.write_text(text.replace("#DEBHELPER#", helper))
+        return self._call("sh", self._script, verb)
+
+    def left(self) -> set[str]:
+        return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if not path.is_dir()}
+
+
+@pytest.fixture
+def removed(tmp_path: Path) -> Removed:
+    return Removed(tmp_path / "root", tmp_path / "postrm")
+
+
+def test_a_removal_and_a_purge_leave_no_link(removed: Removed) -> None:
+    wants = f"{removed.STATE}/multi-user.target.wants/redstart.service"
+    assert removed.ALIAS not in removed.left() and wants in removed.left()
+    assert removed.postrm("purge") == 0
+    assert removed.left() == set() and (removed.root / "var/lib/mysql").is_dir()
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "/usr/lib/systemd/system/mariadb.service"])
+@pytest.mark.parametrize(("end", "status"), [("", 0), ("kill -KILL $$", -9)])
+def test_a_purge_never_takes_the_link_of_another_package(removed: Removed, target: str, end: str, status: int) -> None:
+    """Also one that is killed at once afterwards."""
+    link, record = removed.root / removed.ALIAS, removed.root / removed.STATE / "mysql.service"
+    link.symlink_to(target)
+    record.touch()
+    inode = link.lstat().st_ino
+    assert removed.postrm("purge", end) == status
+    assert str(link.readlink()) == target and link.lstat().st_ino == inode
+    assert removed.left() == {removed.ALIAS, f"{removed.STATE}/mysql.service"}
+
+
 def test_slow_levels_run_only_by_name() -> None:
     by_name = {"replication", "drivers", "packages", "stock", "dockerfile", "reproducible", "upgrade", "swap", "fuzz", "tidy",
                "arm64", "suites"}  # fmt: skip
