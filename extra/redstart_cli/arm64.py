@@ -53,9 +53,9 @@ def run(layout: Layout, preset: str, paths: Sequence[Path]) -> Level:
         raise RedstartError(f"{COMPILER} was not found; it is in Debian's package g++-aarch64-linux-gnu")
     commands = compile_commands(layout, preset)
     names = [name for name in formatting.chosen(layout.repo, paths) if is_compiled(name)]
-    if not names:
-        asked = ", ".join(map(str, paths)) or layout.repo
-        raise RedstartError(f"{asked}: no source is there; a header is read with the sources that include it")
+    for path in paths or [layout.repo]:
+        if not any((layout.repo / name).is_relative_to(path.resolve()) for name in names):
+            raise RedstartError(f"{path}: no source is there; a header is read with the sources that include it")
     level = Level("arm64")
 
     def problem(name: str) -> str:

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
-from redstart_cli import arm64
+from redstart_cli import arm64, formatting
 from redstart_cli.arm64 import COMPILER, arguments_for
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout
@@ -59,12 +58,25 @@ def test_what_fails_it(
     assert level.passed == 3 - len(failures)
 
 
-def test_a_header_alone_is_an_error(layout: Layout, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("others", [(), ("sql/a.cc",), ("sql",)])
+def test_a_header_is_an_error(
+    layout: Layout, program: Program, monkeypatch: pytest.MonkeyPatch, others: tuple[str, ...]
+) -> None:
+    """Also beside sources, by whose success it would seem to be read."""
     program(COMPILER, "#!/bin/sh\necho no immintrin.h\nexit 1\n")
     monkeypatch.setattr(arm64, "compile_commands", lambda *_: {"sql/a.cc": ["c++", "-c", "sql/a.cc"]})
-    monkeypatch.setattr(arm64.formatting, "chosen", lambda *_: ["sql/a.h"])
-    with pytest.raises(RedstartError, match="^sql/a.h: no source is there; a header is read with the sources that include it"):
-        arm64.run(layout, "release", [Path("sql/a.h")])
+    monkeypatch.setattr(formatting, "sources", lambda _: ["sql/a.cc", "sql/a.h"])
+    header = layout.repo / "sql/a.h"
+    with pytest.raises(RedstartError, match=f"^{header}: no source is there; a header is read with the sources that include it"):
+        arm64.run(layout, "release", [*(layout.repo / name for name in others), header])
+
+
+def test_a_clone_without_a_source_is_an_error(layout: Layout, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(COMPILER, "#!/bin/sh\n")
+    monkeypatch.setattr(arm64, "compile_commands", lambda *_: {})
+    monkeypatch.setattr(formatting, "sources", lambda _: ["sql/a.h"])
+    with pytest.raises(RedstartError, match=f"^{layout.repo}: no source is there"):
+        arm64.run(layout, "release", [])
 
 
 def test_a_source_that_the_build_does_not_know_fails(layout: Layout, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
