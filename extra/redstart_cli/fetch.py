@@ -18,7 +18,7 @@ from redstart_cli.disk import SpaceError
 KEY = Path(__file__).resolve().parents[2] / "cmake/mysql-signing-key.asc"
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SEC = 60
-# In each signature. A proxy may answer with a page of its own; so much of that is shown.
+# In each signature. A proxy may answer with a page of its own: so much of that is shown, and the origin is not believed.
 _ARMOR = b"-----BEGIN PGP SIGNATURE-----"
 _SHOWN_BYTES = 60
 # More than any release or signature has.
@@ -55,8 +55,8 @@ def download(url: str, target: Path, count_bytes: int) -> None:
 def check_signature(file: Path, url: str) -> str:
     """Check `file` against upstream's signature at `url` by the pinned key; says what was done.
 
-    RedstartError if the signature is of other bytes or of another key. One that cannot be checked refuses nothing: whether
-    the file is taken is decided by the hash of the tree in it.
+    RedstartError if the signature is of other bytes or of another key, or if something comes that is none. Where there is none,
+    or no gpgv, nothing is refused: whether the file is taken is decided by the hash of the tree in it.
     """
     if shutil.which("gpgv") is None:
         return "its signature was not checked (no gpgv)"
@@ -67,7 +67,7 @@ def check_signature(file: Path, url: str) -> str:
         return f"its signature was not checked (none came from {url}: {problem})"
     if _ARMOR not in (came := signature.read_bytes()):
         shown = " ".join(came[:_SHOWN_BYTES].decode("ascii", "replace").split())
-        return f"its signature was not checked (none came from {url}, but what begins with {shown!r})"
+        raise RedstartError(f"what came from {url} is no signature; it begins with {shown!r}")
     if wrong := wrong_signature(file, signature):
         raise RedstartError(f"wrong signature, says gpgv with {KEY.name}: {wrong}")
     return f"its signature is good, says gpgv with {KEY.name}"

@@ -404,12 +404,6 @@ def test_signatures(
     web.answers["/a"] = web.tarball("x")
     program("gpgv", '#!/bin/sh\n[ "$1" = --keyring ] && [ -s "$2" ] && grep -q good "$3" || { echo BAD >&2; exit 1; }\n')
     assert re.search(r"signature was not checked \(none came from .*/a.asc: HTTP Error 404", fetch_again())
-    # What a proxy says is no signature, and refuses nothing.
-    web.answers["/a.asc"] = b"<!DOCTYPE html>\n<title>Log in</title>" + b" " * 2000
-    shown = "'<!DOCTYPE html> <title>Log in</title>'"
-    assert re.search(rf"signature was not checked \(none came from .*/a.asc, but what begins with {shown}\)", fetch_again())
-    web.answers["/a.asc"] = b"\n"
-    assert "/a.asc, but what begins with '')" in fetch_again()
     web.answers["/a.asc"] = b"-----BEGIN PGP SIGNATURE-----\ngood"
     assert "its signature is good, says gpgv with mysql-signing-key.asc" in fetch_again()
     web.answers["/a.asc"] = b"-----BEGIN PGP SIGNATURE-----\nanother"
@@ -418,6 +412,29 @@ def test_signatures(
     assert nothing_left(layout)
     monkeypatch.setattr(fetch.shutil, "which", lambda _: None)
     assert "its signature was not checked (no gpgv)" in fetch_again()
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [(b"<!DOCTYPE html>\n<title>Log in</title>" + b" " * 2000, "<!DOCTYPE html> <title>Log in</title>"), (b"\n", "")],
+)
+def test_an_origin_whose_signature_is_a_page_of_a_proxy_is_passed_over(
+    layout: Layout, web: Web, program: Program, capsys: pytest.CaptureFixture[str], page: bytes, shown: str
+) -> None:
+    """Its tarball is the right one, but is never looked at."""
+    program("gpgv", "#!/bin/sh\n")
+    web.origins("/a", "/b", signature=".asc")
+    web.answers |= {"/a": web.tarball("x"), "/a.asc": page}
+    none = f"what came from {web.url('/a.asc')} is no signature; it begins with '{shown}'"
+    with pytest.raises(NoOriginError, match=re.escape(f"{web.url('/a')}: {none}\n") + ".*/b: HTTP Error 404"):
+        upstream.pristine(layout)
+    assert nothing_left(layout) and not (cache_dir() / "mysql-9.7.4.tar.gz").exists()
+    capsys.readouterr()
+    web.answers |= {"/b": web.tarball("x"), "/b.asc": b"-----BEGIN PGP SIGNATURE-----"}
+    upstream.pristine(layout)
+    said = capsys.readouterr()
+    assert f"{none}. Trying {web.url('/b')}." in said.err
+    assert f"{web.url('/b')}: its signature is good" in said.out and "signature was not checked" not in said.out
 
 
 def test_the_pinned_key_is_the_one_that_mysql_signs_with(tmp_path: Path) -> None:
