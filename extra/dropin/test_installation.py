@@ -19,6 +19,8 @@ from dropin.debian import MYSQL, OURS, REPO, WRONG_SETTING, Root, extract, field
 
 # Of a server without settings.
 OPEN_FILES = 10000
+# In tenths, as systemd 252 judges the unit without running it.
+EXPOSURE = 59
 ROTATION_SEC = 5
 
 
@@ -98,6 +100,17 @@ def test_log_rotation_closes_no_table_and_begins_no_binary_log(root: Root) -> No
 
 
 # On Debian 12 alone
+
+
+def test_the_unit_is_as_hardened_as_it_was(root: Root) -> None:
+    command = ("systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", "--no-pager")
+    root.run(*command, "/usr/lib/systemd/system/redstart.service")
+    unit = (root / "usr/lib/systemd/system/redstart.service").read_text()
+    weaker = root / "tmp/redstart.service"
+    for name in ("NoNewPrivileges", "ProtectSystem", "ProtectHome"):
+        weaker.write_text(re.sub(f"^{name}=.*\n", "", unit, flags=re.MULTILINE))
+        assert root.call(*command, "/tmp/redstart.service").returncode != 0, f"{name} makes no difference"
+    weaker.unlink()
 
 
 def test_many_tables(root: Root) -> None:
