@@ -43,7 +43,7 @@ from bench.subjects import (
 from bench.tables import Tables
 from bench.ui import Ui
 from redstart_cli import build as builds
-from redstart_cli.console import RedstartError
+from redstart_cli.console import HELP, RedstartError
 from redstart_cli.layout import Layout as Clone
 from redstart_cli.roots import remove_root
 from redstart_cli.tools import ToolError, Unavailable
@@ -169,7 +169,7 @@ class _Group(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_Group)
+@click.group(cls=_Group, context_settings=HELP)
 def main() -> None:
     """Measures restart, recovery and index builds, side by side with stock MySQL.
 

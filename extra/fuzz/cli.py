@@ -21,7 +21,7 @@ import click
 
 from redstart_cli import build as builds
 from redstart_cli.compdb import compile_commands
-from redstart_cli.console import RedstartError, duration, error, say
+from redstart_cli.console import HELP, RedstartError, duration, error, say
 from redstart_cli.layout import this_layout
 from redstart_cli.locks import exclusive
 from redstart_cli.process import run_captured, tied
@@ -163,7 +163,7 @@ class Fuzzer:
         return int(made[1]), done.stderr if has_found else ""
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.option("--runs", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Inputs for each target.")
 @click.option("--seed", type=click.IntRange(0, 2**31), help="Default: from the clock.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes at a time.")

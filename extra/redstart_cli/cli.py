@@ -20,11 +20,10 @@ from redstart_cli import build as builds
 from redstart_cli import package as packages
 from redstart_cli import patches as contributions
 from redstart_cli import upstream as upstreams
-from redstart_cli.console import RedstartError, error, say
+from redstart_cli.console import HELP, RedstartError, error, say
 from redstart_cli.layout import LTO, PACKAGE, PRESETS, this_layout
 from redstart_cli.locks import exclusive
 
-_HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 # For commands whose arguments belong to another program.
 _PASS_ON: dict[str, Any] = {
     "ignore_unknown_options": True,
@@ -57,7 +56,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         context.exit()
 
 
-@click.group(context_settings=_HELP)
+@click.group(context_settings=HELP)
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version,
               help="MySQL's release and the commit of this clone.")  # fmt: skip
 @click.option("--yes", is_flag=True, expose_value=False, help="Install Debian packages that are missing without asking.")
@@ -338,7 +337,7 @@ def _add_program(name: str, does: str) -> None:
     def command(arguments: tuple[str, ...]) -> None:
         program: click.Command = import_module(f"{name}.cli").main
         # The bench says itself what went wrong.
-        program.main(args=list(arguments), prog_name=f"redstart {name}", standalone_mode=name == "bench", **_HELP)
+        program.main(args=list(arguments), prog_name=f"redstart {name}", standalone_mode=name == "bench")
 
     function = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)(command)
     cli.command(name, context_settings=_PASS_ON, help=f"{does} (see ./redstart {name} --help).")(function)

@@ -6,12 +6,15 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 # Seconds between two progress lines when stdout is no terminal.
 PLAIN_PROGRESS_SEC = 30.0
+# Settings of each program's click command. A command keeps the option that its first call has made, so all calls must say the same.
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(highlight=False, soft_wrap=True, stderr=True)

@@ -19,7 +19,7 @@ from bench import image
 from bench.layout import default_layout
 from redstart_cli import build as builds
 from redstart_cli import keyring
-from redstart_cli.console import RedstartError, duration, error, say, warn
+from redstart_cli.console import HELP, RedstartError, duration, error, say, warn
 from redstart_cli.disk import Need, check_space
 from redstart_cli.layout import this_layout
 from redstart_cli.locks import exclusive
@@ -101,7 +101,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
     return names
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.option("--minutes", type=click.FloatRange(min=0.1), default=10, show_default=True, help="The canaries come on top.")
 @click.option("--seed", type=click.IntRange(min=0), help="Default: from the clock.")
 @click.option("--kinds", callback=_kinds, default=",".join(USUAL_KINDS), show_default=True,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,13 @@ def test_help_of_all_commands(arguments: list[str]) -> None:
     assert (short.exit_code, short.output) == (0, long.output)
     usage = short.output.splitlines()[0]
     assert usage.startswith("Usage: ") and " ".join(arguments) in usage and "-h, --help" in short.output
+
+
+@pytest.mark.parametrize("name", ["bench", "torture", "fuzz"])
+def test_a_program_knows_its_help_however_it_is_called(name: str) -> None:
+    program = import_module(f"{name}.cli").main
+    context = program.make_context(name, [], resilient_parsing=True)
+    assert program.get_help_option_names(context) == ["-h", "--help"]
 
 
 def test_up(layout: Layout, seen: dict[str, Any]) -> None:
