@@ -56,7 +56,8 @@ _RESULT = re.compile(
     r"^\[\s*(?P<percent>\d+)%\]\s+(?P<test>\S+)(?:\s+'[^']*')?\s+(?:w\d+\s+)?\[ (?P<result>[a-z-]+) \]"
 )
 _CASE = re.compile(
-    r"<testcase name=\"(?P<name>[^\"]*)\".*?status=\"(?P<status>\w+)\".*?suitename=\"(?P<suite>[^\"]*)\""
+    r"<testcase name=\"(?P<name>[^\"]*)\"(?: combination=\"(?P<combination>[^\"]*)\")?"
+    r".*?status=\"(?P<status>\w+)\".*?suitename=\"(?P<suite>[^\"]*)\""
     r"(?:[^>]*>\s*<(?:skipped|disabled|failure) message=\"(?P<reason>[^\"]*)\"(?P<log>>\s*<!\[CDATA\[\n)?)?"
 )
 _HEADER = re.compile(r"<testsuites tests=\"(\d+)\"")
@@ -161,10 +162,17 @@ class Case:
     status: str
     # Why it was not run, or why it failed.
     reason: str = ""
+    # Of options that it was run with: a format of the binary log, say.
+    combination: str = ""
 
     @property
     def test(self) -> str:
         return f"{self.suite}.{self.name}" if self.name else self.suite
+
+    @property
+    def variant(self) -> str:
+        """The test and its combination, as MTR shows them."""
+        return f"{self.test} '{self.combination}'" if self.combination else self.test
 
 
 def parse_report(text: str) -> list[Case]:
@@ -175,7 +183,8 @@ def parse_report(text: str) -> list[Case]:
     cases = []
     for match in _CASE.finditer(text):
         why = _why(text, match.end()) if match["log"] else ""
-        cases.append(Case(match["suite"], match["name"], match["status"], why or html.unescape(match["reason"] or "")))
+        reason = why or html.unescape(match["reason"] or "")
+        cases.append(Case(match["suite"], match["name"], match["status"], reason, match["combination"] or ""))
     return cases
 
 

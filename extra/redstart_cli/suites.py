@@ -2,8 +2,8 @@
 """./redstart test suites: whole suites of MySQL's tests, and whose their failures are.
 
 A test that failed is run again, alone and several times, with this build and with MySQL as released, built with the same
-options. What fails less often there is this build's. What a suite came to is kept as JSON, of which a table is made. The
-combinations of a test (formats of the binary log, say) are not told apart.
+options. What fails less often there is this build's. So is a test that is skipped and runs there. What a suite came to is kept as
+JSON, of which a table is made. A test that is run with several combinations of options counts once for each.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SUITES = (
 
 # How often a test that failed is run again, here and there.
 REPEATS = 3
+_NOT_RUN = ("skipped", "disabled")
 # Reasons for which tests are skipped, in the table.
 _REASONS_SHOWN = 3
 
@@ -38,6 +39,7 @@ OURS = "this build's"
 ONCE = "failed once, then passed"
 THERE_TOO = "fails with MySQL as released, too"
 NOT_COMPARED = "not compared with MySQL"
+RUNS_THERE = "runs with MySQL as released"
 
 
 @dataclass
@@ -54,6 +56,8 @@ class Outcome:
     passed: int = 0
     # Reason -> tests.
     skipped: dict[str, int] = field(default_factory=dict)
+    # Those that are skipped here alone, or may be -> a word of this module; why they are skipped.
+    skipped_here: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Test -> whose failure it is: a word of this module; what the test said; how often it failed again, here and there.
     failed: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     # Why the numbers are not whole, if they are not.
@@ -82,11 +86,32 @@ def judge(here: Again, there: Again) -> str:
 
 def failures(cases: Iterable[mtr.Case]) -> dict[str, str]:
     """Tests that failed, also if they then passed, and why; so does the check of the servers when they end."""
-    return {case.test: case.reason for case in cases if case.status not in ("pass", "skipped", "disabled")}
+    return {case.variant: case.reason for case in cases if case.status not in ("pass", *_NOT_RUN)}
 
 
 def ran(cases: Iterable[mtr.Case]) -> set[str]:
-    return {case.test for case in cases if case.name and case.status not in ("skipped", "disabled")}
+    return {case.variant for case in cases if case.name and case.status not in _NOT_RUN}
+
+
+def test_of(variant: str) -> str:
+    """What MTR is told to run: a test with all of its combinations."""
+    return variant.partition(" ")[0]
+
+
+def skipped_here(skipped: Iterable[mtr.Case], there: Sequence[mtr.Case]) -> dict[str, tuple[str, str]]:
+    """Those of the tests that are skipped here which run elsewhere, or are not known to be skipped there as well.
+
+    A test may be skipped as a whole here, and be run with its combinations there.
+    """
+    found = {}
+    runs, known = ran(there), {case.variant for case in there}
+    tests_run, tests_known = set(map(test_of, runs)), set(map(test_of, known))
+    for case in skipped:
+        if case.variant in runs or (case.variant not in known and case.test in tests_run):
+            found[case.variant] = (RUNS_THERE, case.reason)
+        elif case.test not in tests_known:
+            found[case.variant] = (NOT_COMPARED, case.reason)
+    return found
 
 
 def reason(text: str) -> str:
@@ -99,7 +124,7 @@ class Runner:
     """Runs suites with one preset."""
 
     def __init__(self, layout: Layout, preset: str, options: Sequence[str], build_pristine: Callable[[], object]) -> None:
-        """`options` are MTR's; `build_pristine` makes MySQL as released, and is called when a test has failed."""
+        """`options` are MTR's; `build_pristine` makes MySQL as released, and is called when a test has failed or was skipped."""
         self._layout = layout
         self._preset = preset
         self._options = list(options)
@@ -117,16 +142,24 @@ class Runner:
             outcome.problem = f"no test of {suite} was run"
         outcome.passed = level.passed = len(ran(cases) - set(failed))
         outcome.failed = {test: (NOT_COMPARED, text, "") for test, text in failed.items()}
-        skipped = [case for case in cases if case.status in ("skipped", "disabled")]
+        skipped = [case for case in cases if case.status in _NOT_RUN]
         outcome.skipped = dict(Counter(reason(case.reason) for case in skipped).most_common())
-        level.skips += [Skip(case.test, case.reason) for case in skipped]
+        # MySQL as released has none of our tests.
+        own = set(mtr.own_tests(self._layout.repo))
+        theirs = [case for case in skipped if case.test not in own]
+        outcome.skipped_here = {case.variant: (NOT_COMPARED, case.reason) for case in theirs}
         level.problem = outcome.problem
         try:
             if failed:
-                self._compare(suite, outcome)
+                self._compare(suite, outcome, own)
+            if theirs:
+                outcome.skipped_here = self._compare_skips(suite, theirs)
         finally:
             outcome.seconds = round(time.monotonic() - begin)
             self._keep(outcome)
+        level.skips += [Skip(case.variant, case.reason) for case in skipped if case.variant not in outcome.skipped_here]
+        for test, (what, why) in outcome.skipped_here.items():
+            level.fail(f"{test}, skipped here, {what}: {why or 'no reason given'}")
         for test, (whose, text, numbers) in outcome.failed.items():
             if whose == THERE_TOO:
                 level.skips.append(Skip(test, whose))
@@ -134,29 +167,37 @@ class Runner:
                 level.fail(f"{test}, {whose} ({numbers}): {text}")
         return level
 
-    def _compare(self, suite: str, outcome: Outcome) -> None:
+    def _compare_skips(self, suite: str, skipped: Sequence[mtr.Case]) -> dict[str, tuple[str, str]]:
+        """Which tests that are skipped here MySQL as released does not skip."""
+        self._build_pristine()
+        say(f"  {len(skipped)} skipped; are they with MySQL as released?")
+        names = "|".join(sorted({re.escape(case.name) for case in skipped}))
+        # A test that is named itself would be run although it is disabled.
+        there, _ = self._mtr(tree_name(self._preset, True), f"{suite}-skipped", [f"--suite={suite}", f"--do-test=^(?:{names})$"])
+        return skipped_here(skipped, there)
+
+    def _compare(self, suite: str, outcome: Outcome, own: set[str]) -> None:
         """Run what failed again, here and there."""
         tests = list(outcome.failed)
         say(f"  {len(tests)} failed; each again, {REPEATS} times")
         again = self._again(self._preset, suite, tests)
         self._build_pristine()
-        elsewhere = self._again(tree_name(self._preset, True), suite, tests)
+        elsewhere = self._again(tree_name(self._preset, True), suite, [test for test in tests if test_of(test) not in own])
         for test, (_, text, _) in outcome.failed.items():
             here, there = again.get(test, Again()), elsewhere.get(test, Again())
             outcome.failed[test] = (judge(here, there), text, f"again: {here} here, {there} there")
 
     def _again(self, tree: str, suite: str, tests: Sequence[str]) -> dict[str, Again]:
         """How often tests of a suite, one at a time and several times each, failed with a build; those that were run."""
-        # The check of the servers when they end has no name of a test; MySQL as released has none of ours.
-        missing = set() if tree == self._preset else set(mtr.own_tests(self._layout.repo))
-        known = [test for test in tests if "." in test and test not in missing]
-        if not known:
+        # The check of the servers when they end has no name of a test.
+        names = list(dict.fromkeys(test_of(test) for test in tests if "." in test))
+        if not names:
             return {}
         # MTR takes the last --parallel; with more it would run the repetitions side by side.
-        cases, _ = self._mtr(tree, f"{suite}-again", ["--parallel=1", f"--repeat={REPEATS}", *known])
-        done = Counter(case.test for case in cases if case.name and case.status not in ("skipped", "disabled"))
-        bad = Counter(case.test for case in cases if case.status not in ("pass", "skipped", "disabled"))
-        return {test: Again(bad[test], done[test]) for test in known if done[test]}
+        cases, _ = self._mtr(tree, f"{suite}-again", ["--parallel=1", f"--repeat={REPEATS}", *names])
+        done = Counter(case.variant for case in cases if case.name and case.status not in _NOT_RUN)
+        bad = Counter(case.variant for case in cases if case.status not in ("pass", *_NOT_RUN))
+        return {test: Again(bad[test], done[test]) for test in tests if done[test]}
 
     def _mtr(self, tree: str, name: str, arguments: Sequence[str]) -> tuple[list[mtr.Case], str]:
         """The cases of a run of MTR, and why they are not all, if so."""
@@ -180,10 +221,10 @@ def kept(folder: Path) -> list[Outcome]:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """A Markdown table: suite, commit, passed, failed by whose, skipped and why."""
+    """A Markdown table: suite, commit, passed, failed by whose, skipped and why, and how many of these here alone."""
     lines = [
-        "| suite | build | commit | passed | failed here | of these also in MySQL | skipped, and why | time |",
-        "|---|---|---|---:|---:|---:|---|---:|",
+        "| suite | build | commit | passed | failed here | of these also in MySQL | skipped, and why | here alone | time |",
+        "|---|---|---|---:|---:|---:|---|---:|---:|",
     ]
     for one in outcomes:
         there = sum(whose == THERE_TOO for whose, _, _ in one.failed.values())
@@ -194,7 +235,8 @@ def table(outcomes: Iterable[Outcome]) -> str:
         minutes = f"{one.seconds // 60} min {one.seconds % 60:02} s"
         why = f"{sum(one.skipped.values())} ({'; '.join(shown)})" if shown else "0"
         name = ", ".join([one.suite, *one.options, *(["not whole"] if one.problem else [])])
-        cells = (name, one.preset, one.commit[:7], f"{one.passed:,}", str(len(one.failed)), str(there), why, minutes)
+        cells = (name, one.preset, one.commit[:7], f"{one.passed:,}", str(len(one.failed)), str(there), why,
+                 str(len(one.skipped_here)), minutes)  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

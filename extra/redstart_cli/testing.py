@@ -250,8 +250,8 @@ class Tester:
         return level
 
     def suites(self) -> Level:
-        """MySQL's suites whole, and whose their failures are, by a build of MySQL as released; arguments: suites and options
-        of MTR."""
+        """MySQL's suites whole, and whose their failures and skips are, by a build of MySQL as released; arguments: suites and
+        options of MTR."""
         self._prepare_mtr(ALL_TARGETS)
 
         def build_pristine() -> None:
