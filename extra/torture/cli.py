@@ -57,7 +57,7 @@ MAX_UNMOUNTABLE_PERCENT = 5
 MAX_UNREPAIRED_PERCENT = 5
 # After kills: seen once in 451.
 MAX_WITHOUT_KEY_PERCENT = 1
-# Servers that an interrupted change of release has blocked, after kills and cuts: seen once in 117, and not compared with stock.
+# Servers that an interrupted change of release has blocked, and MySQL's on a copy as well, after kills and cuts: seen once in 117.
 MAX_BLOCKED_PERCENT = 2
 # Fewer disks say nothing about their share.
 MANY_DISKS = 20

@@ -137,7 +137,7 @@ class FaultLife:
             def begin(binary: Binary, *extra: str) -> Server:
                 return servers.enter_context(Server(binary, place, extra))
 
-            started = start(self._rig, begin, self._rig.binary(self._r), self._releases, "fault")
+            started = start(self._rig, begin, self._rig.binary(self._r), self._releases, "fault", place)
             self._releases, server = started.left(self._rig), started.server
             if started.problem:
                 self._verdict.wrong.append(started.problem)

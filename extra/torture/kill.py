@@ -25,6 +25,7 @@ from torture.life import (
     case_of,
     check_pages,
     go_on,
+    keep_met,
     left_by_last_kill,
     must_start_anew,
     opening,
@@ -184,7 +185,7 @@ class KillLife:
     def _start(self, binary: Binary) -> Server:
         """A server that answers; if it does not, that is a failure."""
         self._trace.append(f"start {binary.name}")
-        started = start(self._rig, self._begin, binary, self._releases, "kill")
+        started = start(self._rig, self._begin, binary, self._releases, "kill", self.place)
         if started.server.binary is not binary:
             self._trace.append(f"{binary.name} is refused, start {started.server.binary.name}")
         self._start_sec[self._may_change(started.server.binary, started.found)] = time.monotonic() - started.server.begin
@@ -245,6 +246,7 @@ class KillLife:
         for _ in range(0 if self._rig.is_canary else r.choice(KILLED_RECOVERIES)):
             drawn = self._rig.binary(r)
             binary, required = required or drawn, None
+            met = keep_met(self._rig, binary, self._releases, self.place)
             server = self._begin(binary)
             self._wait_in_recovery(server)
             self._trace.append(f"kill recovery of {binary.name}")
@@ -253,12 +255,14 @@ class KillLife:
                     self._trace[-1] = f"{binary.name} is refused"
                     self._releases, required = left, self._rig.successor(left)
                     continue
-                if after_block(self._rig, server, self._releases, "kill"):
+                block = after_block(self._rig, server, self._releases, "kill", met)
+                if block.what:
                     # The last start meets the lock as well, and is blocked itself.
                     self._trace[-1] = f"{binary.name} is blocked"
                     required = binary
                     break
                 self._wrong(f"{binary.name} ended with {server.process.returncode} in recovery: {server.errors()}")
+                self._wrong(block.differs)
                 # It is the one that is asked why: _is_without_key().
                 return server
             self._kill(server)

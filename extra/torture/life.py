@@ -388,33 +388,73 @@ class Started(NamedTuple):
         return self.found if self.problem else Releases.settled(rig.release(self.server.binary))
 
 
-def after_block(rig: Rig, server: Server, releases: Releases, kind: str) -> str:
-    """What kept a server that has ended from changing the release, of what was interrupted: see Releases.blocked(); counted."""
+class Block(NamedTuple):
+    """Whether what was left of an interrupted change of release has kept a server from changing it, as it does with MySQL."""
+
+    # By what: see Releases.blocked(). Empty if not.
+    what: str = ""
+    # What MySQL does, if the server says that it was, and MySQL is not.
+    differs: str = ""
+
+
+def keep_met(rig: Rig, binary: Binary, releases: Releases, place: Place) -> Place | None:
+    """A copy of what a server of this build is about to meet, if that may block it: for the server of MySQL that is asked then."""
+    home = rig.work / "met"
+    shutil.rmtree(home, ignore_errors=True)
+    if binary.name in subjects.FOREIGN or not releases.may_block(rig.release(binary)):
+        return None
+    shutil.copytree(place.data, home / "data")
+    # A replica must not follow it.
+    options = [*place.options, "--skip-networking"]
+    return replace(place, data=home / "data", log=home / "error.log", options=options, environment=rig.environment)
+
+
+def _ask_mysql(rig: Rig, releases: Releases, release: int, met: Place, what: str) -> str:
+    """Empty if MySQL's server of a release is blocked by the same, else what it does."""
+    servers = [rig.binaries[name] for name in subjects.FOREIGN if name in rig.binaries]
+    binary = next((binary for binary in servers if rig.release(binary) == release), None)
+    if binary is None:
+        return "there is no server of MySQL of that release, which could be asked"
+    with Server(binary, met) as server:
+        problem = server.wait_ready()
+        is_blocked = server.changes_release() and releases.blocked(release, server.process.returncode, server.said()) == what
+    return "" if problem and is_blocked else f"{binary.name} on a copy: {problem or 'it starts'}"
+
+
+def after_block(rig: Rig, server: Server, releases: Releases, kind: str, met: Place | None) -> Block:
+    """Whether a server that has ended was blocked; counted. `met` is that of keep_met(): a server of MySQL speaks for itself."""
     if not server.has_died or not server.changes_release():
-        return ""
-    what = releases.blocked(rig.release(server.binary), server.process.returncode, server.said())
+        return Block()
+    release = rig.release(server.binary)
+    what = releases.blocked(release, server.process.returncode, server.said())
+    if what and met and (differs := _ask_mysql(rig, releases, release, met, what)):
+        return Block(differs=differs)
     if what:
         rig.counts.blocked[Crash(kind, server.binary.name)] += 1
         say(f"  {server.binary.name} is blocked by an interrupted change of release ({what}); it must start later")
-    return what
+    return Block(what)
 
 
-def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Releases, kind: str) -> Started:
+def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Releases, kind: str, place: Place) -> Started:
     """Start a server, and if it is refused by MySQL's rule on releases, one that must not be.
 
     Where something that was left blocks a change of release, do what an administrator can do; then the server has to start.
-    `begin` is given a server, and an option.
+    `begin` is given a server, and an option, and starts it in `place`.
     """
+    met = keep_met(rig, binary, releases, place)
     server = begin(binary)
     problem = server.wait_ready()
     if problem and (left := after_refusal(rig, server, releases, kind)):
-        releases = left
-        server = begin(rig.successor(left))
+        releases, binary = left, rig.successor(left)
+        met = keep_met(rig, binary, releases, place)
+        server = begin(binary)
         problem = server.wait_ready()
-    if problem and (what := after_block(rig, server, releases, kind)):
-        binary = server.binary
+    block = after_block(rig, server, releases, kind, met) if problem else Block()
+    if block.differs:
+        problem += f"; {block.differs}"
+    elif block.what:
         problem = ""
-        if what == LOCK:
+        if block.what == LOCK:
             server = begin(binary, MINIMAL)
             problem = server.wait_ready() or _roll_back(server)
         if not problem:
@@ -779,7 +819,8 @@ def use_releases(rig: Rig) -> None:
                 if not server.changes_release():
                     raise ToolError(f"{changing} has not begun to change the release: {server.errors()}")
                 server.kill()
-                started = start(rig, begin, rig.binaries[other], releases.interrupted(rig.release(server.binary)), place.crash)
+                interrupted = releases.interrupted(rig.release(server.binary))
+                started = start(rig, begin, rig.binaries[other], interrupted, place.crash, place)
                 if started.problem:
                     return Verdict(wrong=[started.problem])
                 if started.server.binary.name != changing:

@@ -208,7 +208,7 @@ class PowerLife:
                 mounts.callback(server.kill)
                 return server
 
-            server, failure, found = start(self._rig, begin, self._rig.binary(self._r), source.releases, "power")
+            server, failure, found = start(self._rig, begin, self._rig.binary(self._r), source.releases, "power", place)
             binary, source = server.binary, replace(source, releases=found)
             checked = position()
             if failure:
@@ -421,7 +421,8 @@ def check_place(
         def begin(binary: Binary, *extra: str) -> Server:
             return servers.enter_context(Server(binary, place, extra))
 
-        started = start(rig, begin, rig.binaries[subject], releases or rig.made(), crash.kind if crash else "")
+        kind = crash.kind if crash else ""
+        started = start(rig, begin, rig.binaries[subject], releases or rig.made(), kind, place)
         server = started.server
         if started.problem:
             return Verdict(wrong=[started.problem])

@@ -65,10 +65,14 @@ class Releases:
         left = {pair for pair in self.possible if pair[0] not in (pair[1], release) and pair[1] == int(found[2])}
         return Releases(frozenset(left)) if left else None
 
+    def may_block(self, release: int) -> bool:
+        """Whether what an interrupted change to this release has left may block the next one."""
+        return any(begun == release != done for begun, done in self.possible)
+
     def blocked(self, release: int, code: int | None, said: str) -> str:
         """By what of an interrupted change to this release a server was kept from it that has ended with `code` and has said this:
         LOCK, CACHE, or empty if that explains nothing."""
-        if not any(begun == release != done for begun, done in self.possible):
+        if not self.may_block(release):
             return ""
         if code == _EXIT:
             return LOCK if _LOCKED.search(said) else ""

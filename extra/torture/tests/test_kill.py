@@ -13,7 +13,7 @@ import pytest
 from redstart_cli.mysqld import Binary
 from torture import kill
 from torture.kill import KillLife
-from torture.life import Crash, Rig
+from torture.life import Block, Crash, Rig
 from torture.oracle import Verdict
 from torture.release import Releases
 from torture.server import Place, Server
@@ -55,6 +55,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Kil
     made.place = Place(tmp_path / "kill/data", tmp_path / "kill/error.log", [])
     (made._home / "crashed").mkdir(parents=True)
     (made._home / "crashed/ibdata1").write_text("crashed")
+    made.place.data.mkdir()
     made.place.log.write_text(LOG)
     made._server = cast(Any, FakeServer(Binary("stock", []), made.place, "crashed"))
     monkeypatch.setattr(kill, "Server", type("Fake", (FakeServer,), changes))
@@ -122,12 +123,13 @@ def test_a_page_whose_key_our_server_had_is_not_excused(tmp_path: Path, monkeypa
     assert made._rig.counts.without_key == 0
 
 
-def test_a_recovery_that_dies_is_the_last_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [Block(), Block(differs="stock on a copy: it starts")])
+def test_a_recovery_that_dies_is_the_last_server(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one, which looks for keys, would start, and say nothing of them."""
     made = life(tmp_path, monkeypatch)
+    monkeypatch.setattr(kill, "after_block", lambda *_: block)
     dead = SimpleNamespace(
         has_died=True, said=lambda: LOG, binary=Binary("off", []), process=SimpleNamespace(returncode=2), errors=lambda: FATAL,
-        changes_release=lambda: False,
     )
     clients = SimpleNamespace(work=lambda seconds: None, stop=list, expect_end=lambda: None)
     begun: list[str] = []
@@ -149,7 +151,8 @@ def test_a_recovery_that_dies_is_the_last_server(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(made, "_start_sec", {False: 0.0, True: 0.0}, raising=False)
     assert made._cycle(cast(Any, loaded)) is cast(Any, dead)
     assert begun[-1:] == ["off"] and len(begun) <= 2
-    assert FATAL in made._verdict.wrong[-1] and made._is_without_key()
+    assert FATAL in made._verdict.wrong[0] and made._verdict.wrong[1:] == ([block.differs] if block.differs else [])
+    assert made._is_without_key() == (not block.differs)
 
 
 OLD, NEW = 90702, 90704

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,8 @@ import pytest
 
 from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
-from torture.life import Crash, Rig, after_block, after_kill, start
+from torture import life
+from torture.life import Block, Crash, Rig, after_block, after_kill, keep_met
 from torture.release import CACHE, MINIMAL, ROLLED_BACK, Releases, release_of, releases_of
 from torture.server import CHANGE_TIMEOUT_SEC, STANDSTILL_SEC, Place, Server
 
@@ -126,6 +128,30 @@ def begun(servers: Sequence[FakeServer]) -> Any:
     return begin
 
 
+def place_of(work: Path) -> Place:
+    data = work / "power/data"
+    data.mkdir(parents=True, exist_ok=True)
+    (data / "ibdata1").write_text("as it was")
+    return Place(data, work / "power/error.log", ["--innodb-x=1", "--port=3400"], {"LD_PRELOAD": "slow.so"})
+
+
+def start(rig: Rig, begin: Any, binary: Binary, releases: Releases, kind: str) -> life.Started:
+    return life.start(rig, begin, binary, releases, kind, place_of(rig.work))
+
+
+def mysql(monkeypatch: pytest.MonkeyPatch, said: str = "", code: int | None = None) -> list[tuple[str, Place]]:
+    """What is asked of servers of MySQL, on a copy; each says this and ends with `code`, or starts."""
+    asked: list[tuple[str, Place]] = []
+
+    def begin(binary: Binary, place: Place) -> Any:
+        assert (place.data / "ibdata1").read_text() == "as it was"
+        asked.append((binary.name, place))
+        return contextlib.nullcontext(FakeServer(binary, said, code))
+
+    monkeypatch.setattr(life, "Server", begin)
+    return asked
+
+
 def refusing(name: str, release: int, done: int) -> FakeServer:
     return FakeServer(BINARIES[name], pending(release, done), 1)
 
@@ -166,16 +192,77 @@ CACHED = "T 1 [Note] [InnoDB] Rollback of trx with id 7 completed\n" + STARTED +
 ENDED = f"T 0 [Note] [MY-013015] [InnoDB] {ROLLED_BACK}\n"
 
 
-def test_a_server_with_a_rolled_back_table_in_its_cache_is_started_again(tmp_path: Path) -> None:
+def test_a_server_with_a_rolled_back_table_in_its_cache_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = mysql(monkeypatch, CACHED, 2)
     rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
     dead = FakeServer(BINARIES["ours"], CACHED, 2)
     started = start(rig, begun([dead, FakeServer(BINARIES["ours"])]), BINARIES["ours"], interrupted, "power")
     assert started.problem == "" and rig.counts.blocked == {Crash("power", "ours"): 1}
     assert start(rig, begun([dead, dead]), BINARIES["ours"], interrupted, "power").problem == "ours ended with 2"
+    # The server of the same release, on what this build has met, as it would be run itself; no replica follows it.
+    (name, place), *_ = asked
+    assert name == "stock" and place.environment == {} and place.data.parent == tmp_path / "met"
+    assert place.options == ["--innodb-x=1", "--port=3400", "--skip-networking"]
+
+
+@pytest.mark.parametrize(
+    ("blocked", "there", "code", "does"),
+    [
+        (LOCKED, "", None, "stock on a copy: it starts"),
+        (LOCKED, CACHED, 2, "stock on a copy: stock ended with 2"),
+        (LOCKED, LOCKED, 2, "stock on a copy: stock ended with 2"),
+        (LOCKED, LOCKED.replace("1205", "1213"), 1, "stock on a copy: stock ended with 1"),
+        # It has begun, and then ended for something else.
+        (LOCKED, LOCKED.replace(STARTED, ""), 1, "stock on a copy: stock ended with 1"),
+        (CACHED, LOCKED, 1, "stock on a copy: stock ended with 1"),
+        (CACHED, "", None, "stock on a copy: it starts"),
+    ],
+)
+def test_what_does_not_block_mysql_is_wrong(
+    blocked: str, there: str, code: int | None, does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock that this build holds itself, for one."""
+    rig, interrupted, died = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW), 1 if blocked == LOCKED else 2
+    assert len(mysql(monkeypatch, there, code)) == 0
+    started = start(rig, begun([FakeServer(BINARIES["ours"], blocked, died)]), BINARIES["ours"], interrupted, "kill")
+    assert started.problem == f"ours ended with {died}; {does}" and not rig.counts.blocked
+    # The same if another one was refused before.
+    servers = [refusing("older", OLD, OLD), FakeServer(BINARIES["ours"], blocked, died)]
+    assert start(rig, begun(servers), BINARIES["older"], interrupted, "kill").problem == started.problem
+
+
+def test_without_a_server_of_mysql_nothing_is_excused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = mysql(monkeypatch, LOCKED, 1)
+    rig, dead = rig_of(tmp_path), FakeServer(BINARIES["off"], LOCKED, 1)
+    del rig.binaries["stock"]
+    started = start(rig, begun([dead]), BINARIES["off"], Releases.settled(OLD).interrupted(NEW), "kill")
+    assert started.problem == "off ended with 1; there is no server of MySQL of that release, which could be asked"
+    assert not asked and not rig.counts.blocked
+
+
+def test_a_server_of_mysql_that_is_blocked_speaks_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = mysql(monkeypatch)
+    rig, dead = rig_of(tmp_path), FakeServer(BINARIES["older"], CACHED, 2)
+    servers = [dead, FakeServer(BINARIES["older"])]
+    started = start(rig, begun(servers), BINARIES["older"], Releases.settled(NEW).interrupted(OLD), "kill")
+    assert started.problem == "" and rig.counts.blocked == {Crash("kill", "older"): 1} and not asked
+
+
+def test_a_directory_is_copied_only_for_a_start_that_may_be_blocked(tmp_path: Path) -> None:
+    rig, place = rig_of(tmp_path), place_of(tmp_path)
+    interrupted = Releases.settled(OLD).interrupted(NEW)
+    assert keep_met(rig, BINARIES["ours"], interrupted, place)
+    assert (tmp_path / "met/data/ibdata1").exists()
+    for name, releases in (("ours", Releases.settled(OLD)), ("stock", interrupted), ("older", interrupted)):
+        assert keep_met(rig, BINARIES[name], releases, place) is None
+        assert not (tmp_path / "met").exists()
 
 
 @pytest.mark.parametrize(("said", "code"), [(LOCKED, 1), (LOCKED.replace("1205", "3664"), 1)])
-def test_an_open_transaction_that_blocks_a_change_is_rolled_back_first(said: str, code: int, tmp_path: Path) -> None:
+def test_an_open_transaction_that_blocks_a_change_is_rolled_back_first(
+    said: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mysql(monkeypatch, LOCKED, 1)
     rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
     dead, minimal = FakeServer(BINARIES["ours"], said, code), FakeServer(BINARIES["ours"], ENDED, None, (MINIMAL,))
     servers = [refusing("older", OLD, OLD), dead, minimal, FakeServer(BINARIES["ours"])]
@@ -218,12 +305,19 @@ def test_what_no_open_transaction_explains_is_wrong(releases: Releases, said: st
     assert started.problem == f"ours ended with {code}" and not rig.counts.blocked
 
 
-def test_a_recovery_that_was_to_be_killed_and_is_blocked_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
+def test_a_recovery_that_was_to_be_killed_and_is_blocked_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig, place, interrupted = rig_of(tmp_path), place_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
     dead = cast(Server, FakeServer(BINARIES["ours"], CACHED, 2))
-    assert after_block(rig, dead, interrupted, "kill") == CACHE and rig.counts.blocked == {Crash("kill", "ours"): 1}
+    met = keep_met(rig, dead.binary, interrupted, place)
+    mysql(monkeypatch, CACHED, 2)
+    assert after_block(rig, dead, interrupted, "kill", met) == Block(CACHE) and rig.counts.blocked == {Crash("kill", "ours"): 1}
     assert "ours is blocked by an interrupted change of release (cache)" in capsys.readouterr().out
-    assert after_block(rig, dead, Releases.settled(NEW), "kill") == "" and rig.counts.blocked.total() == 1
+    assert after_block(rig, dead, Releases.settled(NEW), "kill", met) == Block() and rig.counts.blocked.total() == 1
+    mysql(monkeypatch)
+    assert after_block(rig, dead, interrupted, "kill", met) == Block(differs="stock on a copy: it starts")
+    assert rig.counts.blocked.total() == 1
 
 
 @pytest.mark.parametrize("releases", [Releases.settled(NEW), Releases.settled(OLD), Releases.settled(OLD).interrupted(OLD)])
