@@ -354,8 +354,10 @@ def _recovered(counts: Counts) -> str:
         ", ".join(f"{crash.server} {number} ({crash.kind})" for crash, number in sorted(numbers.items()))
         for numbers in (counts.pending, counts.blocked)
     )
+    changes = counts.changes_sec
     return (
         f"crashed > recovered: {said or 'none'}" + (f"; used after older: {after}" if after else "")
+        + (f"; changes of release: {len(changes)}, the longest took {duration(max(changes))}" if changes else "")
         + (f"; refused after an interrupted change of release: {pending}" if pending else "")
         + (f"; blocked by one: {blocked}" if blocked else "")
     )
@@ -449,6 +451,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "blocked": [
             {"kind": crash.kind, "blocked": crash.server, "times": number} for crash, number in sorted(counts.blocked.items())
         ],
+        "changes": {"starts": len(counts.changes_sec), "longest_s": round(max(counts.changes_sec, default=0.0), 1)},
         "after": {
             server: {
                 setting.name: {"starts": starts, "used": counts.used_after[setting.name, server]}

@@ -182,6 +182,8 @@ class Counts:
     pending: Counter[Crash] = field(default_factory=Counter)
     # Those that could not change the release, for what such a start had left, before that was rolled back.
     blocked: Counter[Crash] = field(default_factory=Counter)
+    # How long starts have taken that have changed the release.
+    changes_sec: list[float] = field(default_factory=list)
     # `starts` and `used` by the setting's name and the server that the crash has ended.
     starts_after: Counter[tuple[str, str]] = field(default_factory=Counter)
     used_after: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -435,6 +437,14 @@ def after_block(rig: Rig, server: Server, releases: Releases, kind: str, met: Pl
     return Block(what)
 
 
+def wait_ready(rig: Rig, server: Server) -> str:
+    """Server.wait_ready(); a start that has changed the release is counted, with its time."""
+    problem = server.wait_ready()
+    if not problem and server.has_changed_release():
+        rig.counts.changes_sec.append(time.monotonic() - server.begin)
+    return problem
+
+
 def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Releases, kind: str, place: Place) -> Started:
     """Start a server, and if it is refused by MySQL's rule on releases, one that must not be.
 
@@ -443,12 +453,12 @@ def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Rele
     """
     met = keep_met(rig, binary, releases, place)
     server = begin(binary)
-    problem = server.wait_ready()
+    problem = wait_ready(rig, server)
     if problem and (left := after_refusal(rig, server, releases, kind)):
         releases, binary = left, rig.successor(left)
         met = keep_met(rig, binary, releases, place)
         server = begin(binary)
-        problem = server.wait_ready()
+        problem = wait_ready(rig, server)
     block = after_block(rig, server, releases, kind, met) if problem else Block()
     if block.differs:
         problem += f"; {block.differs}"
@@ -459,7 +469,7 @@ def start(rig: Rig, begin: Callable[..., Server], binary: Binary, releases: Rele
             problem = server.wait_ready() or _roll_back(server)
         if not problem:
             server = begin(binary)
-            problem = server.wait_ready()
+            problem = wait_ready(rig, server)
     return Started(server, problem, releases)
 
 

@@ -30,7 +30,7 @@ from redstart_cli.mysqld import Binary, ServerError
 from redstart_cli.tools import ToolError
 from torture import pages, redolog
 from torture.held import Held, held
-from torture.life import Clients, Counts, Crash, Rig, case_of, innochecksum, opening
+from torture.life import Clients, Counts, Crash, Rig, case_of, innochecksum, opening, wait_ready
 from torture.oracle import NEVER, Verdict
 from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown
 from torture.redolog import RedoLog
@@ -194,7 +194,7 @@ class RedoLife:
         _copy(rig.base(page_kib), place.data)
         copies = [self._home / f"crashed-{number}" for number in range(1 if self._canary else IMAGES)]
         with Server(rig.binary(r), place) as server:
-            if problem := server.wait_ready():
+            if problem := wait_ready(rig, server):
                 raise ToolError(problem)
             histories, numbers = opening()
             clients = Clients(rig, server, histories, numbers, self._home / "journal", r, page_kib=page_kib)
@@ -443,7 +443,7 @@ class Trial:
     def _hold(self, binary: Binary, place: Place, extra: list[str], expected: Held) -> None:
         """Recover, stop cleanly, and look at pages and rows."""
         with Server(binary, place, [*extra, _pool(self._r, self._image.options)]) as server:
-            problem = server.wait_ready()
+            problem = wait_ready(self.rig, server)
             time.sleep(self._r.random() ** 2)
             problem = problem or server.stop()
         if problem:
@@ -466,7 +466,7 @@ class Trial:
     def _held(self, place: Place) -> Held | str:
         """What the stock server finds, or why it does not start. It is killed."""
         with Server(self._stock(), place) as server:
-            return server.wait_ready() or held(server)
+            return wait_ready(self.rig, server) or held(server)
 
     def _keep(self, binary: Binary, place: Place, extra: tuple[str, ...], kills: int, is_of_pages: bool) -> None:
         if self.verdict.is_clean or self._has_kept:

@@ -17,7 +17,7 @@ import pymysql.cursors
 from redstart_cli.server import port_is_free
 from redstart_cli.tools import ToolError
 from torture import binlog, load
-from torture.life import Rig
+from torture.life import Rig, wait_ready
 from torture.oracle import State, Verdict, describe_difference
 from torture.server import CHECK_TIMEOUT_SEC, Place, Server, check_bank, check_tables, observe, random_options
 
@@ -80,7 +80,7 @@ class Replica:
         options += ["--server-id=2", "--relay-log=relay", "--relay-log-recovery=ON"]
         self._server = Server(rig.binary(r), Place(home / "data", home / "error.log", options))
         # Why it does not follow; empty if it does.
-        self.problem = self._server.wait_ready()
+        self.problem = wait_ready(rig, self._server)
         if not self.problem:
             try:
                 self._follow(port)

@@ -142,6 +142,10 @@ class Server(Mysqld):
         """Whether it makes the tables of the schemas `mysql` and `sys` for another release."""
         return _CHANGE.findall(self.said())[-1:] == ["started"]
 
+    def has_changed_release(self) -> bool:
+        """Whether it has made them."""
+        return _CHANGE.findall(self.said())[-1:] == ["completed"]
+
     def has_opened_innodb(self) -> bool:
         """Whether it came so far that it may have changed the dictionary."""
         return bool(INNODB_OPEN.search(self.said()))

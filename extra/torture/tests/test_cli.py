@@ -120,15 +120,18 @@ def test_who_recovered_whom_is_said_and_written() -> None:
     counts = GOOD(recovered=Counter({(Crash("power", "older"), "ours"): 2, (Crash("kill", "ours"), "older"): 1}))
     counts.starts_after["map", "older"], counts.used_after["map", "older"] = 2, 1
     counts.pending[Crash("kill", "older")] = 3
+    counts.changes_sec = [12.0, 184.26, 9.5]
     said = cli._details(counts)
     assert "crashed > recovered: ours > older 1 (kill), older > ours 2 (power); used after older: map 1 of 2;" in said
-    assert "; refused after an interrupted change of release: older 3 (kill);" in said
+    assert "; changes of release: 3, the longest took 3 min 04 s; refused after an interrupted change of release: older 3" in said
     report = cli._report(counts, 7, FOUND)
     assert report["recovered"] == [
         {"kind": "kill", "crashed": "ours", "recovered": "older", "times": 1},
         {"kind": "power", "crashed": "older", "recovered": "ours", "times": 2},
     ]
     assert report["pending"] == [{"kind": "kill", "refused": "older", "times": 3}]
+    assert report["changes"] == {"starts": 3, "longest_s": 184.3}
+    assert "changes of release" not in cli._details(GOOD())
     assert report["after"] == {"older": {"map": {"starts": 2, "used": 1}}}
 
 

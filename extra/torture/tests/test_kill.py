@@ -177,7 +177,7 @@ def test_a_recovery_may_be_refused_only_after_an_interrupted_change_of_release(
         return SimpleNamespace(
             binary=made._rig.binaries[name], has_died=code is not None, process=SimpleNamespace(returncode=code, poll=lambda: None),
             said=lambda: said, errors=lambda: "it said why", is_open=lambda: False, has_opened_innodb=lambda: True,
-            changes_release=lambda: False,
+            changes_release=lambda: False, has_changed_release=lambda: True,
             wait_ready=lambda: "", begin=0.0,
         )  # fmt: skip
 
@@ -216,6 +216,7 @@ def test_a_recovery_may_be_refused_only_after_an_interrupted_change_of_release(
         assert begun == ["ours", "older", "ours"] and made._verdict.wrong == []
         assert made._rig.counts.pending == {Crash("kill", "older"): 1}
         assert asked == [Crash("kill", "ours")] and made._releases == Releases.settled(NEW)
+        assert len(made._rig.counts.changes_sec) == 1
     else:
         assert begun == ["ours", "older"] and made._verdict.wrong == ["older ended with 1 in recovery: it said why"]
         assert not made._rig.counts.pending and not asked

@@ -16,7 +16,7 @@ import pytest
 from redstart_cli.mysqld import Binary
 from redstart_cli.tools import ToolError
 from torture import life
-from torture.life import Block, Crash, Rig, after_block, after_kill, keep_met
+from torture.life import Block, Counts, Crash, Rig, after_block, after_kill, keep_met
 from torture.release import CACHE, MINIMAL, ROLLED_BACK, Releases, release_of, releases_of
 from torture.server import CHANGE_TIMEOUT_SEC, STANDSTILL_SEC, Place, Server
 
@@ -86,6 +86,7 @@ class FakeServer:
     """A server that dies at its start with some words, or does not."""
 
     poll_sec = 0.0
+    begin = 0.0
 
     def __init__(self, binary: Binary, said: str = "", code: int | None = None, extra: tuple[str, ...] = ()) -> None:
         self.extra = extra
@@ -109,6 +110,9 @@ class FakeServer:
 
     def changes_release(self) -> bool:
         return Server.changes_release(cast(Server, self))
+
+    def has_changed_release(self) -> bool:
+        return Server.has_changed_release(cast(Server, self))
 
     def is_open(self) -> bool:
         return "ready" in self._said
@@ -365,6 +369,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     made = SimpleNamespace(now=0.0)
     monkeypatch.setattr("torture.server.time", SimpleNamespace(monotonic=lambda: made.now))
     return made
+
+
+def test_starts_that_have_changed_the_release_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, interrupted = rig_of(tmp_path), Releases.settled(OLD).interrupted(NEW)
+    monkeypatch.setattr(life.time, "monotonic", lambda: 75.0)
+    for said in ("", COMPLETED + DOWN):
+        start(rig, begun([FakeServer(BINARIES["ours"], said)]), BINARIES["ours"], Releases.settled(OLD), "kill")
+    assert rig.counts.changes_sec == []
+    start(rig, begun([FakeServer(BINARIES["ours"], STARTED + COMPLETED)]), BINARIES["ours"], Releases.settled(OLD), "kill")
+    assert rig.counts.changes_sec == [75.0]
+    # One that does not come to its end has changed nothing; the last of several has.
+    mysql(monkeypatch, CACHED, 2)
+    done = FakeServer(BINARIES["ours"], STARTED + COMPLETED)
+    servers = [refusing("older", OLD, OLD), FakeServer(BINARIES["ours"], CACHED, 2), done]
+    start(rig, begun(servers), BINARIES["older"], interrupted, "kill")
+    assert rig.counts.changes_sec == [75.0, 75.0]
+    total = Counts()
+    total.add(rig.counts)
+    total.add(rig.counts)
+    assert total.changes_sec == [75.0] * 4
 
 
 def late(monkeypatch: pytest.MonkeyPatch, log: str, written: list[int]) -> Server:
