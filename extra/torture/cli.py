@@ -393,7 +393,17 @@ def _redo(counts: Counts) -> str:
         f" {counts.checkpoints_moved} of them behind another checkpoint, which had passed {counts.pages_passed} pages, and"
         f" {counts.passed_left_out} of tables that redo removes; {counts.removals_unknown} crashes whose removals are not known;"
         f" {counts.pages_recovered} pages recovered, {counts.pages_compared} compared, left out: {left_out};"
-        f" {counts.exercised}; shutdowns without an end: {stuck}"
+        f" {counts.exercised}; shutdowns without an end: {stuck}{_rows_only(counts.rows_only)}"
+    )
+
+
+def _rows_only(numbers: Counter[str]) -> str:
+    """Of crashes of another release, if there were any."""
+    if not numbers[redo.CRASHES]:
+        return ""
+    return (
+        f"; of another release: {numbers[redo.CRASHES]} crashes ({numbers[redo.REFUSED]} that stock does not recover),"
+        f" rows of {numbers[redo.TABLES]} tables compared after {numbers[redo.COMPARED]} recoveries"
     )
 
 
@@ -483,6 +493,7 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "exercised": counts.exercised.report(),
         "rows_compared": counts.rows_compared,
         "tables_compared": counts.tables_compared,
+        "rows_only": {name: counts.rows_only[name] for name in (redo.CRASHES, redo.REFUSED, redo.COMPARED, redo.TABLES)},
         "batches": counts.batches,
         "stuck": dict(counts.stuck),
         "kills_in_recovery": counts.kills_in_recovery,
@@ -520,6 +531,9 @@ def _judge_redo(rig: Rig) -> list[str]:
             problems.append(f"{useless} of {counts.images} crashes had nothing to recover")
         if 4 * counts.kills_in_recovery < counts.recoveries.total():
             problems.append(f"{counts.kills_in_recovery} kills while redo was applied, in {counts.recoveries.total()} recoveries")
+    crashes, compared, tables = (counts.rows_only[name] for name in (redo.CRASHES, redo.COMPARED, redo.TABLES))
+    if crashes >= MANY_IMAGES and (2 * compared < crashes or not tables):
+        problems.append(f"after {crashes} crashes of another release {compared} recoveries were compared, and {tables} tables")
     return problems
 
 

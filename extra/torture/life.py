@@ -133,7 +133,7 @@ class Counts:
     handed_over: int = 0
     # Kills while undo logs were read that innodb_recovery_undo_scan had left for later.
     kills_in_undo_scan: Counter[str] = field(default_factory=Counter)
-    # Of kind redo: crashes, those that stock did not recover, and those with little redo.
+    # Of kind redo: crashes whose pages can be compared, those that stock did not recover, and those with little redo.
     images: int = 0
     # Why stock did not.
     refusals: list[str] = field(default_factory=list)
@@ -145,6 +145,9 @@ class Counts:
     # Those whose rows were compared, and the tables.
     rows_compared: int = 0
     tables_compared: int = 0
+    # Crashes of a server of another release, whose rows alone are compared and whose recoveries nobody kills: see redo.py. They
+    # are in none of the others of kind redo but `recovered`.
+    rows_only: Counter[str] = field(default_factory=Counter)
     kills_in_recovery: int = 0
     # Kills of a server that had left pages to the page cleaners, and was not open yet.
     kills_with_pages_left: int = 0

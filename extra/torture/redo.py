@@ -6,7 +6,8 @@ Copies of such an image are recovered by the stock server, and then by this buil
 
 Pages: without rollback and purge, and stopped cleanly. Each page that redo has made must be the same, byte for byte.
 Rows: with rollback, purge and DDL that was under way. After a clean stop checksums of pages must be right, and the stock
-server must find there what it finds after its own recovery.
+server must find there what it finds after its own recovery. Where the server that crashed was of another release, this is all:
+with innodb_force_recovery no server changes the release, and kills of such changes are the business of other kinds.
 
 Where a server is killed after it has opened, what its checkpoint has passed must be in its files.
 """
@@ -19,6 +20,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -84,6 +86,8 @@ CANARY_IMAGES = 6
 MOST_LEFT_OUT = 0.2
 # The share of the redo that a checkpoint passes which is not true.
 PASSED = 0.5, 0.9
+# What is counted of crashes of another release.
+CRASHES, REFUSED, COMPARED, TABLES = "crashes", "refused", "compared", "tables"
 # How often a kept failure is recovered again, with as many kills as it had: their moments are up to chance.
 AGAIN = 5
 
@@ -229,6 +233,9 @@ class Trial:
         # The last server was killed when it was open, with redo of the crash behind its checkpoint.
         self._was_open = False
         self._kills_for_canary = canary is not None and canary.is_of_kill
+        # The server that has crashed was of another release than those that recover.
+        ours = rig.releases.get("ours")
+        self._is_of_rows_only = rig.releases.get(image.server, ours) != ours
 
     def run(self, end: float) -> None:
         """Compare pages, or rows, or both; nothing after `end`."""
@@ -236,28 +243,24 @@ class Trial:
             return
         self._home.mkdir()
         canary, counts = self._canary, self.rig.counts
-        counts.images += 1
+        if self._is_of_rows_only:
+            counts.rows_only[CRASHES] += 1
+        else:
+            counts.images += 1
         wants_rows = canary.is_of_rows if canary else self._r.random() < ROWS_SHARE
-        # With innodb_force_recovery no server changes the release, and kills of such changes are the business of other kinds.
-        changes_release = self._changes_release()
-        wants_rows = wants_rows or changes_release
-        expected = None if (canary and canary.is_of_rows) or changes_release else self._expect()
+        wants_rows = wants_rows or self._is_of_rows_only
+        expected = None if (canary and canary.is_of_rows) or self._is_of_rows_only else self._expect()
         if expected:
             self._compare_pages(expected, *self._subject(), self._draw_kills())
         if wants_rows and self.verdict.is_clean:
             # A small redo log makes room when it opens.
             binary, extra = self._subject()
-            kills = 0 if changes_release else self._draw_kills()
+            kills = 0 if self._is_of_rows_only else self._draw_kills()
             self._compare_rows(expected, binary, (*extra, *self._r.choice([(), (_SMALL_LOG,)])), kills)
         counts.cycles += bool(expected) or wants_rows
         if self.verdict.is_clean:
             shutil.rmtree(self._home)
             shutil.rmtree(self._image.crashed)
-
-    def _changes_release(self) -> bool:
-        """Whether the server that has crashed was of another release than those that recover."""
-        ours = self.rig.releases.get("ours")
-        return self.rig.releases.get(self._image.server, ours) != ours
 
     def repeat(self, case: dict[str, Any]) -> None:
         """Compare once more what was found to be wrong."""
@@ -392,9 +395,11 @@ class Trial:
 
     def _take(self, binary: Binary, place: Place, is_open: bool) -> None:
         """Count a recovery that is compared, of all its starts: the last of several may have found little to do."""
+        self.rig.counts.recovered[Crash("redo", self._image.server), binary.name] += 1
+        if self._is_of_rows_only:
+            return
         said = place.log.read_text(encoding="utf-8", errors="replace")
         self.rig.counts.recoveries[binary.name] += 1
-        self.rig.counts.recovered[Crash("redo", self._image.server), binary.name] += 1
         self.rig.counts.batches += len(_BATCH.findall(said))
         if binary.name == "ours":
             self.rig.counts.exercised.take(said, is_open)
@@ -428,7 +433,10 @@ class Trial:
         answer = self._held(self._place("held"))
         if isinstance(answer, str):
             say(f"  no rows to compare with: {answer[:300]}")
-            self.rig.counts.refusals.append(answer)
+            if self._is_of_rows_only:
+                self.rig.counts.rows_only[REFUSED] += 1
+            else:
+                self.rig.counts.refusals.append(answer)
             return
         place = self._place("found")
         if not self._tampers(place):
@@ -455,8 +463,11 @@ class Trial:
         if isinstance(found, str):
             self.verdict.wrong.append(f"after a recovery by {binary.name}: {found}")
             return
-        self.rig.counts.rows_compared += 1
-        self.rig.counts.tables_compared += len(found.tables)
+        if self._is_of_rows_only:
+            self.rig.counts.rows_only += Counter({COMPARED: 1, TABLES: len(found.tables)})
+        else:
+            self.rig.counts.rows_compared += 1
+            self.rig.counts.tables_compared += len(found.tables)
         if _BEGUN.search((self._home / "checked.log").read_text(encoding="utf-8", errors="replace")):
             self.verdict.wrong.append(f"{binary.name} has stopped cleanly, and left redo to be applied")
         if different := expected.differences(found):

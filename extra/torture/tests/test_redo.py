@@ -15,9 +15,11 @@ import pytest
 from redstart_cli.console import RedstartError
 from redstart_cli.mysqld import Binary
 from torture import cli, recovered, redo, redolog
-from torture.life import Rig
+from torture.held import Held
+from torture.life import Counts, Rig
 from torture.pages import PAGE_BYTES, crc32c
 from torture.redolog import BLOCK_BYTES, HEADER_BYTES, RedoLog
+from torture.server import Place
 from torture.tests.helpers import counts_of
 
 
@@ -171,6 +173,79 @@ def test_differences_are_not_excused_if_removals_are_not_known(
     assert said in trial.verdict.wrong[0]
 
 
+class FakeServer:
+    """One that starts, recovers and stops; stock may say why it does not."""
+
+    refusal = ""
+
+    def __init__(self, binary: Binary, place: Place, extra: object = ()) -> None:
+        self._problem = self.refusal if binary.name == "stock" else ""
+        place.log.write_text("Applying a batch of 9 redo" if place.log.stem == "found" else "")
+
+    def __enter__(self) -> FakeServer:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def wait_ready(self) -> str:
+        return self._problem
+
+    def has_changed_release(self) -> bool:
+        return False
+
+    def stop(self) -> str:
+        return ""
+
+
+def recovered_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, refusal: str = "") -> redo.Trial:
+    """Of a crash of this server, of which pages are not compared, and rows always are."""
+    binaries = {name: Binary(name, []) for name in ("ours", "off", "stock", "older")}
+    rig = Rig(binaries, "ours", tmp_path, [], releases={"ours": 90704, "off": 90704, "stock": 90704, "older": 90702})
+    (tmp_path / "crashed").mkdir()
+    image = redo.Image(tmp_path / "crashed", ["--innodb-page-size=16k"], 100, server)
+    trial = redo.Trial(rig, tmp_path / "image", "1", image, 1, None)
+    kills: list[int] = []
+    for name, value in {
+        "_draw_kills": lambda: 3, "_kill_some": lambda *words: kills.append(words[3]), "_expect": lambda: None, "kills": kills,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(trial, name, value, raising=False)
+    monkeypatch.setattr(redo, "Server", type("Fake", (FakeServer,), {"refusal": refusal}))
+    monkeypatch.setattr(redo, "ROWS_SHARE", 1.0)
+    monkeypatch.setattr(redo, "held", lambda server: Held({"c0.t": "1 row", "c1.t": "no row"}))
+    trial.run(float("inf"))
+    assert trial.verdict.is_clean
+    return trial
+
+
+def of_the_others(counts: Counts) -> tuple[int, ...]:
+    return counts.images, counts.recoveries.total(), counts.rows_compared, counts.tables_compared, counts.batches
+
+
+def test_crashes_of_another_release_are_counted_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = recovered_trial(tmp_path, monkeypatch, "older")
+    counts = trial.rig.counts
+    assert counts.rows_only == {"crashes": 1, "compared": 1, "tables": 2} and vars(trial)["kills"] == [0]
+    assert of_the_others(counts) == (0, 0, 0, 0, 0)
+    assert counts.exercised.recoveries.total() == 0 and sum(counts.recovered.values()) == 1
+    assert "; of another release: 1 crashes (0 that stock does not recover), rows of 2 tables compared" in cli._redo(counts)
+    report = cli._report(counts, 1, {})
+    assert report["rows_only"] == {"crashes": 1, "refused": 0, "compared": 1, "tables": 2} and report["images"] == 0
+
+
+def test_one_that_stock_does_not_recover_is_no_refusal_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = recovered_trial(tmp_path, monkeypatch, "older", "no").rig.counts
+    assert counts.rows_only == {"crashes": 1, "refused": 1} and counts.refusals == [] and not counts.recovered
+
+
+@pytest.mark.parametrize("server", ["stock", "ours", ""])
+def test_crashes_of_the_same_release_are_counted_as_before(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = recovered_trial(tmp_path, monkeypatch, server)
+    counts = trial.rig.counts
+    assert not counts.rows_only and vars(trial)["kills"] == [3]
+    assert of_the_others(counts) == (1, 1, 1, 2, 1)
+    assert "another release" not in cli._redo(counts)
+
+
 def test_the_summary_says_what_was_not_checked() -> None:
     said = cli._redo(counts_of(passed_left_out=7, removals_unknown=3))
     assert "7 of tables that redo removes" in said
@@ -182,6 +257,9 @@ GOOD = partial(
     acknowledged=9, images=30, recoveries=Counter(ours=40, off=9), batches=99, rows_compared=9, tables_compared=99,
     kills_in_recovery=30, kills_after_opening=1, pages_passed=9, pages_recovered=99, pages_compared=999,
 )  # fmt: skip
+
+
+ROWS_ONLY = Counter(crashes=200, refused=5, compared=195, tables=999)
 
 
 @pytest.mark.parametrize(
@@ -205,6 +283,17 @@ GOOD = partial(
         ({"without_redo": 10, "refusals": ["no"] * 6}, "16 of 30 crashes had nothing to recover"),
         ({"kills_in_recovery": 9}, "9 kills while redo was applied"),
         ({"redo_starts": Counter(kill=10)}, "none of 10 starts with innodb_redo_recovery=PARALLEL"),
+        # Crashes of another release neither help nor harm the rules on pages, kills and rows of the others.
+        ({"rows_only": ROWS_ONLY}, ""),
+        ({"rows_only": ROWS_ONLY, "without_redo": 16}, "16 of 30 crashes had nothing to recover"),
+        ({"rows_only": ROWS_ONLY, "rows_compared": 0}, "no rows were compared"),
+        ({"rows_only": ROWS_ONLY, "kills_in_recovery": 12}, "12 kills while redo was applied, in 49 recoveries"),
+        ({"rows_only": ROWS_ONLY, "images": 9, "kills_after_opening": 0, "pages_passed": 0}, ""),
+        ({"rows_only": ROWS_ONLY, "images": 0, "recoveries": Counter()}, "no recovery was compared after 0 crashes"),
+        ({"rows_only": Counter(crashes=20, refused=11, compared=9, tables=99)},
+         "after 20 crashes of another release 9 recoveries were compared, and 99 tables"),
+        ({"rows_only": Counter(crashes=20, compared=20)}, "20 recoveries were compared, and 0 tables"),
+        ({"rows_only": Counter(crashes=19, refused=11, compared=8, tables=99)}, ""),
     ],
 )
 def test_a_run_without_recoveries_is_a_failure(changes: dict[str, Any], said: str) -> None:
