@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,6 +23,8 @@ from redstart_cli.process import tied
 from redstart_cli.tools import ToolError
 
 _INTERVAL = re.compile(r"^\[ (\d+)s \] .*?tps: ([\d.]+)", re.MULTILINE)
+_COMMITTED = re.compile(r"^committed: (.*)$", re.MULTILINE)
+_OF_KIND = re.compile(r"(\d+) (\w+)")
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,14 @@ def parse_transactions(text: str) -> int:
     if match is None or match[1] == "0":
         raise ToolError(f"sysbench's report has no transactions: {text.strip()[-300:]}")
     return int(match[1])
+
+
+def parse_committed(text: str) -> dict[str, int]:
+    """How often each kind of transaction was committed, from the lines of all threads; empty if the script says nothing of it."""
+    committed: Counter[str] = Counter()
+    for line in _COMMITTED.findall(text):
+        committed.update({name: int(number) for number, name in _OF_KIND.findall(line)})
+    return dict(committed)
 
 
 def parse_seconds(text: str) -> dict[int, float]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ MODES = {
     "orders": ORDERS,
     "create-drop": str(Path(__file__).with_name("create_drop.lua")),
 }
+# Of all transactions of `orders`, in hundredths.
+SHARES = {"order": 45, "payment": 43, "status": 4, "delivery": 4, "stock": 4}
+# A share may differ from that by a tenth of it, and by chance: so many times the square root of what is expected.
+FAR, CHANCE = 0.1, 4.0
 
 
 @dataclass(frozen=True)
@@ -91,4 +96,21 @@ def _measure(context: Context, datadir: DataDir, subject: Subject, result: Run) 
         result.metrics = sysbench.parse_report(text)
         # Other programs on the machine change it less than the throughput.
         result.metrics["cpu_usec_a_transaction"] = used * 1e6 / sysbench.parse_transactions(text)
+        if result.mode == "orders":
+            _add_committed(result, text)
         starts.add_server(result, server)
+
+
+def _add_committed(result: Run, text: str) -> None:
+    """How often each kind of transaction ran; it is a problem of the record if that is far from what was asked."""
+    committed = sysbench.parse_committed(text)
+    result.metrics |= {f"{name}_transactions": float(committed.get(name, 0)) for name in SHARES}
+    total, said = sum(committed.values()), sysbench.parse_transactions(text)
+    # A thread may have been about to count its last one.
+    if abs(total - said) > result.parameters["threads"]:
+        result.problems.append(f"the kinds of transactions come to {total:,}, sysbench has counted {said:,}")
+    for name in sorted(SHARES.keys() | committed.keys()):
+        number, share = committed.get(name, 0), SHARES.get(name, 0)
+        expected = total * share / 100
+        if abs(number - expected) > FAR * expected + CHANCE * math.sqrt(expected):
+            result.problems.append(f"{number:,} of {total:,} transactions were of kind {name}, {share} % were asked for")
