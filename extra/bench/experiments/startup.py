@@ -79,9 +79,8 @@ def run(context: Context, options: Options) -> None:
     cases = [Case(item, item.subject.name, mode, parameters) for item in prepared for mode in options.modes]
     for item, result in rounds(context, "startup", cases, _in_words):
         _measure(context, options, item, result)
-    if options.ddl:
-        # The new table goes when another state is restored, which changes a directory of the map.
-        for item in prepared:
+        if options.ddl:
+            # The new table goes when the state is restored, which changes a directory of the map.
             item.datadir.drop_other_states(MAP_STATE, "")
 
 
@@ -132,11 +131,7 @@ def _state(
     if subject.uses_map:
         clean = map_state(subject.binary)
         datadir.drop_other_states(MAP_STATE, clean)
-        map_file = datadir.work / MAP_FILE
-        maker = makers.setdefault((subject.binary.flavour, clean), subject)
-        context.make_state(
-            datadir, clean, maker, lambda server: wait_for_map(map_file, context.timeout_sec), "with a tablespace map"
-        )
+        _make_map_state(context, datadir, makers.setdefault((subject.binary.flavour, clean), subject))
     elif options.crash:
         work = "100 inserts, a new table" if options.ddl else "100 inserts"
         act = functools.partial(options.tables.crash, ddl=options.ddl)
@@ -144,6 +139,14 @@ def _state(
         context.make_state(datadir, crash, maker, act, f"{work}, kill -9")
         return crash
     return clean
+
+
+def _make_map_state(context: Context, datadir: DataDir, maker: Subject) -> None:
+    """The clean state of a server with a tablespace map, if it is not there."""
+    map_file = datadir.work / MAP_FILE
+    context.make_state(
+        datadir, map_state(maker.binary), maker, lambda server: wait_for_map(map_file, context.timeout_sec), "with a tablespace map"
+    )
 
 
 def wait_for_map(path: Path, timeout_sec: float) -> None:
@@ -185,6 +188,8 @@ def _measure(context: Context, options: Options, item: Prepared, result: Run) ->
         judge(run, start, item, item.files + options.ddl)
 
     fresh = options.crash and item.subject.uses_map
+    if fresh and options.ddl:
+        _make_map_state(context, item.datadir, item.subject)
     before = (lambda: _crash(context, options, item)) if fresh else None
     is_cold = result.mode != "warm"
     state = item.upgraded if result.mode == "upgraded" else item.state
