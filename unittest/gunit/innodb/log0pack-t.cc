@@ -313,7 +313,8 @@ TEST_F(log0pack, stock_has_its_own_list) {
   recv_sys_t::Space space{m_heap};
   const byte body = 1;
 
-  EXPECT_FALSE(redo_recovery::keep(space, 7, 3, {MLOG_1BYTE, &body, 1, 1, 2}));
+  EXPECT_FALSE(
+      redo_recovery::keep(space, 7, 3, {MLOG_1BYTE, &body, &body + 1, 1, 2}));
   EXPECT_TRUE(space.m_pages.empty());
 
   recv_t record;
