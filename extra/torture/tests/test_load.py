@@ -114,7 +114,9 @@ def test_definitions_of_texts_never_take_them_away() -> None:
             if step.kind == "ddl" and step.ops[0][1] == name:
                 kinds[step.ops[0][0]] += 1
             state.apply(step)
-        assert kinds.keys() == {"optimize", "index", "unindex", "rebuild", "truncate"}
+        # MySQL may give the numbers of rows again that are deleted while there is no index.
+        index = {"index", "unindex"} if variant == load.DOCS else set()
+        assert kinds.keys() == {"optimize", "rebuild", "truncate"} | index
         assert abs(kinds["index"] - kinds["unindex"]) <= 1
         assert state.tables[name].variant == variant
 
