@@ -14,7 +14,8 @@ at the copies, but for a damaged first page of the system tablespace. Here the
 files are found, opened and looked at as ever, and closed again; they are read
 when recovery begins, or when such a page is found. Until then nothing is
 written through the doublewrite buffer: dblwr::open() adds zeros to files that
-are shorter than the settings want, which are no copies of anything.
+are shorter than the settings want, which restore nothing, as those that MySQL
+finds in a file.
 
 Once redo was read nothing is read any more, for the files are written then. A
 page that is found damaged later, when the DDL log is replayed after a clean
