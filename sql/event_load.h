@@ -25,7 +25,7 @@ namespace event_load {
 /** Reads the first record of the dictionary's table of events, in a transaction
 like those that read events for each schema: read-only, READ COMMITTED, apart
 from the thread's own. An event that replication makes at the same moment is put
-in the queue of events by its maker, since the queue exists by now.
+in the queue of events by its maker, if that finds the queue.
 @param[in,out]  thd  the thread that loads events, without open tables
 @return whether there is certainly no event, in any schema. After an error it is
 not certain, and the error is taken back: the caller goes on, reads the same

@@ -79,8 +79,9 @@ def run(context: Context, options: Options) -> None:
     cases = [Case(item, item.subject.name, mode, parameters) for item in prepared for mode in options.modes]
     for item, result in rounds(context, "startup", cases, _in_words):
         _measure(context, options, item, result)
-        if options.ddl:
-            # The new table goes when the state is restored, which changes a directory of the map.
+    if options.ddl:
+        # The new table goes when another state is restored, which changes a directory of the map.
+        for item in prepared:
             item.datadir.drop_other_states(MAP_STATE, "")
 
 
@@ -189,6 +190,8 @@ def _measure(context: Context, options: Options, item: Prepared, result: Run) ->
 
     fresh = options.crash and item.subject.uses_map
     if fresh and options.ddl:
+        # The same goes for the rounds before, of whatever subject.
+        item.datadir.drop_other_states(MAP_STATE, "")
         _make_map_state(context, item.datadir, item.subject)
     before = (lambda: _crash(context, options, item)) if fresh else None
     is_cold = result.mode != "warm"
