@@ -279,3 +279,6 @@ def test_key_data() -> None:
     assert ddl.key_data_bytes("rebuild", 600_000, 5) == 600_000 * 5 * 68
     assert ddl.key_data_bytes("rebuild", 10, 16) == 10 * 16 * 68
     assert ddl.key_data_bytes("add-index", 10, 5) == 10 * 132
+    assert ddl.key_data_bytes("add-integer", 10, 5) == 10 * 8
+    assert ddl.key_data_bytes("add-text", 10, 5) == 10 * 68
+    assert set(ddl.KEY_BYTES_OF) == set(ddl.OPERATIONS) - {"rebuild"}

@@ -23,12 +23,9 @@ load the index. Here
 Rules:
 
 1. Every byte of a run is read once in a pass. Run_reader has no way back.
-2. A duplicate is found when two neighbouring rows are compared, in any pass.
-   Which of several duplicates the original code reports depends on the order
-   of its merges. So it is called on the original runs to find it again; the
-   runs of a unique index are therefore not given back before the load ends.
-   With one scan thread the same row is reported; with several, which row it is
-   depends on which thread scanned what, there as here.
+2. A duplicate is found when two neighbouring rows are compared, in any pass,
+   and that row is reported. With several duplicates the original code may meet
+   another one first; which it is depends there on the order of its merges, too.
 3. Merges take no more memory than innodb_ddl_buffer_size in all, or what the
    original code takes at least: three pages for each merge. What a run takes is
    its buffer, room for one row that lies across two buffers, and the reader; so
@@ -55,10 +52,12 @@ Rules:
 
 #include "btr0load.h"
 #include "ddl0fts.h"
+#include "ddl0impl-compare.h"
 #include "ddl0impl-cursor.h"
 #include "ddl0impl-kway.h"
 #include "ddl0impl-loader.h"
 #include "ddl0impl-merge.h"
+#include "ddl0key.h"
 #include "debug_sync.h"
 #include "ha_prototypes.h"
 #include "os0ahead.h"
@@ -72,9 +71,6 @@ namespace ddl::kway {
 bool g_drop_cache = true;
 Status g_status;
 
-/** Whether this thread lets the original code do its work. */
-static thread_local bool s_original = false;
-
 /** The page cache, as index builds share it. */
 static Cache_share s_cache_share;
 
@@ -83,6 +79,10 @@ static constexpr uint64_t ROWS_PER_CHECK = 1024;
 
 /** No row of a full-text index is larger: a word, a document and a position. */
 static constexpr size_t FTS_ROW_BYTES = FTS_MAX_WORD_LEN + 64;
+
+/** Rows of a clustered index that is loaded in the order of the scan are handed
+over so many bytes at a time, if that leaves memory to other indexes. */
+static constexpr size_t DIRECT_BYTES = 64 * 1024;
 
 /** Consumed bytes after which a long run is given back. */
 static constexpr uint64_t GIVE_BACK_BYTES = 64 * 1024;
@@ -96,7 +96,8 @@ Plan make_plan(const Shape &shape) {
   const auto limit = shape.m_ways == 0
                          ? MAX_WAYS
                          : std::clamp<size_t>(shape.m_ways, 2, MAX_WAYS);
-  const auto run_bytes = BLOCK_BYTES + shape.m_reader_bytes;
+  const auto run_bytes =
+      least_input_bytes(shape.m_is_direct) + shape.m_reader_bytes;
   const auto most_sort = std::clamp<size_t>(sort_memory / run_bytes, 2, limit);
   const auto load_ways =
       std::min(shape.m_load_memory_bytes / run_bytes, MAX_WAYS);
@@ -105,7 +106,8 @@ Plan make_plan(const Shape &shape) {
                              : size_t{1};
 
   const auto read_cost = [&](size_t memory, size_t n) {
-    const auto buffer = input_bytes(memory, n, shape.m_reader_bytes);
+    const auto buffer =
+        input_bytes(memory, n, shape.m_reader_bytes, shape.m_is_direct);
     return io_cost(
         bytes, shape.m_is_direct ? buffer : std::max(buffer, ahead_bytes(n)));
   };
@@ -139,7 +141,7 @@ Plan make_plan(const Shape &shape) {
 
       if (!found || cost < best.m_cost_bytes ||
           (cost == best.m_cost_bytes && passes < best.m_passes)) {
-        best = {fan_in, leave, passes, cost, n_rewritten};
+        best = {fan_in, leave, passes, cost, n_rewritten, shape.m_is_direct};
         found = true;
       }
     }
@@ -198,9 +200,8 @@ bool after_write(size_t n_bytes, uint64_t offset) {
 class Files {
  public:
   /** Constructor.
-  @param[in] original  file that the scan wrote
-  @param[in] keep      whether its bytes stay, for the duplicates */
-  Files(file_t *original, bool keep) : m_original(original), m_keep(keep) {}
+  @param[in] original  file that the scan wrote */
+  explicit Files(file_t *original) : m_original(original) {}
 
   /** Make a file.
   @param[in]  path  directory
@@ -268,9 +269,8 @@ class Files {
 
   /** Give back a range that nobody reads again. */
   void give_back(size_t number, uint64_t begin, uint64_t end) {
-    const auto keep = m_keep && number == 0;
 #ifdef FALLOC_FL_PUNCH_HOLE
-    if (!keep && m_can_punch) {
+    if (m_can_punch) {
       m_can_punch =
           uninterrupted([&] {
             return fallocate(fd(number),
@@ -283,9 +283,7 @@ class Files {
     }
 #endif
 #ifdef POSIX_FADV_DONTNEED
-    if (!keep || g_drop_cache) {
-      posix_fadvise(fd(number), begin, end - begin, POSIX_FADV_DONTNEED);
-    }
+    posix_fadvise(fd(number), begin, end - begin, POSIX_FADV_DONTNEED);
 #endif
   }
 
@@ -297,9 +295,6 @@ class Files {
 
   /** File that the scan wrote, number 0. */
   file_t *m_original;
-
-  /** Whether its bytes stay. */
-  bool m_keep;
 
   /** Whether the file system can punch holes, as far as is known. */
   bool m_can_punch{true};
@@ -438,7 +433,7 @@ using Reader = Run_reader<Ahead, Rec_framing>;
 @param[in]  row_bytes  size of the largest row */
 static size_t reader_bytes(const dict_index_t *index, size_t row_bytes) {
   /* Its places in the tournament. */
-  constexpr size_t tree_bytes = 4 * sizeof(size_t);
+  constexpr size_t tree_bytes = 5 * sizeof(size_t);
 
   return row_bytes + sizeof(Ahead) + sizeof(Reader) + tree_bytes +
          Rec_framing::n_offsets(index) * sizeof(ulint);
@@ -448,17 +443,33 @@ static size_t reader_bytes(const dict_index_t *index, size_t row_bytes) {
 class Rec_compare {
  public:
   /** Constructor.
-  @param[in]     index  index
-  @param[in,out] dup    for reporting duplicates */
-  Rec_compare(const dict_index_t *index, Dup *dup)
-      : m_index(index),
+  @param[in,out] builder  index builder
+  @param[in]     key      keys of the rows
+  @param[in,out] dup      for reporting duplicates */
+  Rec_compare(Builder *builder, const Sort_key &key, Dup *dup)
+      : m_builder(builder),
+        m_index(builder->index()),
+        m_key(key),
         m_dup(dup),
-        m_n_fields(dict_index_get_n_fields(index)),
-        m_n_unique(dup != nullptr && dict_index_is_unique(index)
-                       ? dict_index_get_n_unique(index)
-                       : 0) {}
+        m_n_fields(dict_index_get_n_fields(m_index)),
+        m_n_unique(dup != nullptr && dict_index_is_unique(m_index)
+                       ? dict_index_get_n_unique(m_index)
+                       : 0),
+        m_n_equal(m_n_unique == 0 ? m_key.n_whole() : 0) {}
 
-  /** Compare the rows of two readers. */
+  /** @return the key of the row of a reader */
+  [[nodiscard]] uint64_t key(const Reader &reader) const {
+    if (m_key.is_empty()) {
+      return 0;
+    }
+    const auto rec = reader.row() + reader.m_framing.header();
+    return m_key.of([&](size_t n, ulint &len) {
+      return rec_get_nth_field_instant(rec, reader.m_framing.offsets(), n,
+                                       m_index, &len);
+    });
+  }
+
+  /** Compare the rows of two readers, which have the same key. */
   [[nodiscard]] int operator()(const Reader &a, const Reader &b) {
     const auto a_rec = a.row() + a.m_framing.header();
     const auto b_rec = b.row() + b.m_framing.header();
@@ -466,7 +477,7 @@ class Rec_compare {
     const auto b_offsets = b.m_framing.offsets();
     bool has_null = false;
 
-    for (size_t n = 0; n < m_n_fields; ++n) {
+    for (auto n = m_n_equal; n < m_n_fields; ++n) {
       ulint a_len;
       ulint b_len;
       const auto a_data =
@@ -488,7 +499,10 @@ class Rec_compare {
       if (n + 1 == m_n_unique && !has_null) {
         if (!m_found) {
           m_found = true;
-          m_dup->report(a_rec, a_offsets);
+          /* Another thread may be reporting what it has met. */
+          if (m_builder->set_error(DB_DUPLICATE_KEY)) {
+            m_dup->report(a_rec, a_offsets);
+          }
         }
         /* The merge is going to stop. Columns after the key of a clustered
         index may be stored elsewhere, so they are not compared. */
@@ -503,8 +517,14 @@ class Rec_compare {
   [[nodiscard]] bool found() const { return m_found; }
 
  private:
+  /** Index builder. */
+  Builder *m_builder;
+
   /** Index. */
   const dict_index_t *m_index;
+
+  /** Keys of its rows. */
+  const Sort_key &m_key;
 
   /** For reporting duplicates. */
   Dup *m_dup;
@@ -515,6 +535,10 @@ class Rec_compare {
   /** Columns that must differ; 0 if the index is not unique. */
   size_t m_n_unique;
 
+  /** First columns that are equal in rows with the same key and need not be
+  looked at. */
+  size_t m_n_equal;
+
   /** Whether two rows of a unique index were equal. */
   bool m_found{};
 };
@@ -523,20 +547,23 @@ class Rec_compare {
 class Merge {
  public:
   /** Constructor.
-  @param[in]     index         index
+  @param[in,out] builder       index builder
+  @param[in]     key           keys of the rows
   @param[in,out] dup           for reporting duplicates
   @param[in]     n_runs        number of runs
   @param[in]     memory_bytes  memory for all of them
-  @param[in]     row_bytes     size of the largest row */
-  Merge(const dict_index_t *index, Dup *dup, size_t n_runs, size_t memory_bytes,
-        size_t row_bytes)
-      : m_index(index),
+  @param[in]     row_bytes     size of the largest row
+  @param[in]     is_direct     whether files are read without the page cache */
+  Merge(Builder *builder, const Sort_key &key, Dup *dup, size_t n_runs,
+        size_t memory_bytes, size_t row_bytes, bool is_direct)
+      : m_index(builder->index()),
         m_row_bytes(row_bytes),
-        m_compare(index, dup),
+        m_compare(builder, key, dup),
         m_tree(m_compare),
         m_n_ahead_bytes(ahead_bytes(n_runs)),
         m_n_buffer_bytes(
-            input_bytes(memory_bytes, n_runs, reader_bytes(index, row_bytes))) {
+            input_bytes(memory_bytes, n_runs, reader_bytes(m_index, row_bytes),
+                        is_direct)) {
     m_buffer =
         ut::make_unique_aligned<byte[]>(ut::make_psi_memory_key(mem_key_ddl),
                                         BLOCK_BYTES, m_n_buffer_bytes * n_runs);
@@ -603,7 +630,7 @@ class Merge {
 
 struct Build::Thread {
   /** Constructor. */
-  Thread(file_t *file, bool keep) : m_files(file, keep) {}
+  explicit Thread(file_t *file) : m_files(file) {}
 
   /** Files. */
   Files m_files;
@@ -631,12 +658,12 @@ Build::Build(Context &ctx) {
 Build::~Build() { s_cache_share.remove(); }
 
 bool Build::takes_load(Builder *builder) {
-  return !s_original && !builder->is_fts_index() &&
-         builder->m_kway != nullptr && builder->m_kway->m_on_the_fly;
+  return !builder->is_fts_index() && builder->m_kway != nullptr &&
+         builder->m_kway->m_on_the_fly;
 }
 
 bool Build::takes_sort(Builder *builder) {
-  return !s_original && builder->m_kway != nullptr &&
+  return builder->m_kway != nullptr &&
          (builder->m_kway->m_ways != 2 || takes_load(builder));
 }
 
@@ -773,12 +800,9 @@ void Build::expect(Builder *builder [[maybe_unused]],
 
 bool Build::checks_duplicates(Builder *builder) { return takes_load(builder); }
 
-/** @return whether the sort buffer of an index may share memory with others. A
-unique index has runs as long as the original code would write, so that it can
-be asked for the duplicate that it would report. */
+/** @return whether the sort buffer of an index may share memory with others. */
 static bool shares_memory(const dict_index_t *index) {
-  return !dict_index_is_unique(index) && !dict_index_is_spatial(index) &&
-         !(index->type & DICT_FTS);
+  return !dict_index_is_spatial(index) && !(index->type & DICT_FTS);
 }
 
 void Build::join_memory(Builder *builder, size_t n_threads,
@@ -788,6 +812,11 @@ void Build::join_memory(Builder *builder, size_t n_threads,
   auto &build = *builder->m_kway;
 
   build.m_max_row_bytes.assign(n_threads, 0);
+
+  if (build.m_ways != 2 && !builder->is_fts_index() &&
+      !builder->is_spatial_index()) {
+    build.m_sort_key = Sort_key(builder->m_index);
+  }
 
   /* What is loaded in the order of the scan has no runs to be written. */
   const auto shares = [&](const dict_index_t *index) {
@@ -803,14 +832,18 @@ void Build::join_memory(Builder *builder, size_t n_threads,
   if (shared.m_pools.empty()) {
     const size_t n_buffers =
         std::count_if(ctx.m_indexes.begin(), ctx.m_indexes.end(), shares);
-    if (n_buffers < 2) {
+    const auto can_lend =
+        ctx.m_skip_pk_sort && buffer_size.first > DIRECT_BYTES;
+
+    if (n_buffers < (can_lend ? 1 : 2)) {
       return;
     }
 
-    /* What the original code gives them, with one buffer for writing runs. */
+    /* What the original code gives them, with one buffer for writing runs, and
+    what a clustered index in the order of the scan does not need. */
     const auto limit_bytes =
         n_buffers * (buffer_size.first + buffer_size.second) -
-        buffer_size.second;
+        buffer_size.second + (can_lend ? buffer_size.first - DIRECT_BYTES : 0);
     shared.m_pools.assign(n_threads, Pool(n_buffers, limit_bytes));
     shared.m_io_buffers.resize(n_threads);
   }
@@ -836,13 +869,81 @@ void Build::share_io_buffer(Builder *builder, size_t thread_id) {
   }
 }
 
-/** @return bytes that a sort buffer holds; sorting takes a second array of
-pointers */
+namespace {
+
+/** A row of a sort buffer with its key. */
+struct Keyed_row {
+  /** Key. */
+  uint64_t m_key;
+
+  /** Columns. */
+  dfield_t *m_fields;
+};
+
+}  // namespace
+
+bool Build::sort_rows(Builder *builder, size_t thread_id) {
+  const auto &key = builder->m_kway->m_sort_key;
+  auto &buffer = *builder->m_thread_ctxs[thread_id]->m_key_buffer;
+
+  if (key.is_empty()) {
+    return false;
+  }
+
+  Vector<Keyed_row> rows(buffer.size());
+
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto fields = buffer.m_dtuples[i];
+    rows[i] = {key.of([=](size_t n, ulint &len) {
+                 len = dfield_get_len(&fields[n]);
+                 return static_cast<const byte *>(dfield_get_data(&fields[n]));
+               }),
+               fields};
+  }
+
+  const auto has_less_key = [](const Keyed_row &a, const Keyed_row &b) {
+    return a.m_key < b.m_key;
+  };
+
+  if (!std::is_sorted(rows.begin(), rows.end(), has_less_key)) {
+    std::sort(rows.begin(), rows.end(), has_less_key);
+  }
+
+  /* Rows with the same key are compared. An order that contradicts itself, as
+  that of strings which are not valid may, does not harm a stable sort. */
+  Dup dup = {builder->m_index, nullptr, nullptr, 0};
+  const Compare_key compare(builder->m_index,
+                            buffer.is_unique() ? &dup : nullptr, true);
+
+  for (auto begin = rows.begin(); begin != rows.end();) {
+    auto end = begin + 1;
+    while (end != rows.end() && end->m_key == begin->m_key) {
+      ++end;
+    }
+    std::stable_sort(begin, end, [&](const Keyed_row &a, const Keyed_row &b) {
+      return compare(a.m_fields, b.m_fields) < 0;
+    });
+    begin = end;
+  }
+
+  /* Neighbours were compared, so no duplicate was missed. Which one is reported
+  depends on the order of comparisons; so the original code is to find it. */
+  if (dup.m_n_dup > 0) {
+    return false;
+  }
+
+  std::transform(rows.begin(), rows.end(), buffer.m_dtuples.begin(),
+                 [](const Keyed_row &row) { return row.m_fields; });
+  return true;
+}
+
+/** @return bytes that a sort buffer holds; sorting takes an array of rows with
+their keys */
 static size_t used_bytes(const Key_sort_buffer &buffer) {
   const auto &rows = buffer.m_dtuples;
 
-  return buffer.m_total_size +
-         (rows.empty() ? 0 : rows.capacity() + rows.size()) * sizeof(rows[0]);
+  return buffer.m_total_size + rows.capacity() * sizeof(rows[0]) +
+         rows.size() * sizeof(Keyed_row);
 }
 
 dberr_t Build::write_run(Builder *builder, size_t thread_id) {
@@ -892,13 +993,23 @@ dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
     max_row_bytes = n_bytes;
   }
 
+  auto &buffer = *builder->m_thread_ctxs[thread_id]->m_key_buffer;
+
   if (!build.m_is_sharing) {
+    if (builder->is_skip_file_sort() &&
+        !builder->m_ctx.m_kway_shared.m_pools.empty()) {
+      buffer.m_buffer_size = std::min(buffer.m_buffer_size, DIRECT_BYTES);
+    }
+    /* The array for sorting by keys is larger than that of the original code,
+    for which will_fit() provides. */
+    if (!build.m_sort_key.is_empty()) {
+      buffer.m_total_size += sizeof(Keyed_row) - sizeof(Key_sort_buffer::DTuple);
+    }
     return DB_SUCCESS;
   }
 
   auto &shared = builder->m_ctx.m_kway_shared;
   auto &pool = shared.m_pools[thread_id];
-  auto &buffer = *builder->m_thread_ctxs[thread_id]->m_key_buffer;
 
   if (buffer.empty()) {
     buffer.m_dtuples.shrink_to_fit();
@@ -959,6 +1070,17 @@ void Build::share_merge_memory(Context &ctx, size_t n_files) {
                                       : std::max(ctx.m_max_buffer_size, least);
 }
 
+/** @return whether a file is read without the page cache: what
+innodb_disable_sort_file_cache was when it was made */
+static bool is_direct(const file_t &file) {
+#ifdef O_DIRECT
+  return file.m_file.is_open() &&
+         (fcntl(file.m_file.get(), F_GETFL) & O_DIRECT) != 0;
+#else
+  return false;
+#endif
+}
+
 size_t Build::prepare(Builder *builder, size_t n_runs) {
   if (!takes_sort(builder)) {
     return n_runs;
@@ -976,18 +1098,19 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
   shape.m_load_memory_bytes = build.m_load_memory_bytes;
   shape.m_ways = build.m_ways;
   shape.m_feeds_load = build.m_on_the_fly;
-  shape.m_is_direct = srv_disable_sort_file_cache;
 
   for (auto thread_ctx : builder->m_thread_ctxs) {
     auto &file = thread_ctx->m_file;
     const auto n = thread_ctx->m_offsets.size();
+
+    shape.m_is_direct = shape.m_is_direct || is_direct(file);
 
     if (n > shape.m_n_runs) {
       shape.m_n_runs = n;
       shape.m_file_bytes = file.m_size;
     }
 
-    auto thread = std::make_unique<Thread>(&file, builder->is_unique_index());
+    auto thread = std::make_unique<Thread>(&file);
     if (n == 1) {
       thread->m_runs.push_back({0, thread_ctx->m_offsets.front(), file.m_size});
     }
@@ -1068,11 +1191,12 @@ static bool read_group_ahead(Files &files, const Run *runs, size_t n) {
 
 dberr_t Build::merge_group(Builder *builder, Files &files, const Run *runs,
                            size_t n, size_t memory_bytes, size_t row_bytes,
-                           Dup *dup, uint64_t &n_unreported, Run &out) {
+                           bool is_direct, Dup *dup, uint64_t &n_unreported,
+                           Run &out) {
   const auto out_bytes = output_bytes(memory_bytes);
-  Merge merge(builder->index(), dup, n,
+  Merge merge(builder, builder->m_kway->m_sort_key, dup, n,
               memory_bytes > out_bytes ? memory_bytes - out_bytes : 0,
-              row_bytes);
+              row_bytes, is_direct);
   auto out_buffer = ut::make_unique_aligned<byte[]>(
       ut::make_psi_memory_key(mem_key_ddl), BLOCK_BYTES, out_bytes);
 
@@ -1151,7 +1275,7 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
       const auto n = std::min(plan.m_fan_in, excess + 1);
       const auto err =
           merge_group(builder, files, &runs[n_done], n, memory_bytes, row_bytes,
-                      dup, n_unreported, out);
+                      plan.m_is_direct, dup, n_unreported, out);
       if (err != DB_SUCCESS) {
         return err;
       }
@@ -1188,7 +1312,7 @@ dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
     runs.push_back({0, offsets[i], end});
   }
 
-  Files own(file, false);
+  Files own(file);
 
   if (thread == nullptr) {
     /* A file of a full-text index, whose parser threads sort on their own. */
@@ -1201,29 +1325,13 @@ dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
     shape.m_file_bytes = file->m_size;
     shape.m_sort_memory_bytes = memory_bytes;
     shape.m_ways = build.m_ways;
-    shape.m_is_direct = srv_disable_sort_file_cache;
+    shape.m_is_direct = is_direct(*file);
     plan = make_plan(shape);
   }
 
   auto &files = thread != nullptr ? thread->m_files : own;
   const auto err =
       merge_runs(builder, files, plan, memory_bytes, row_bytes, dup, runs);
-
-  if (err == DB_DUPLICATE_KEY) {
-    Merge_file_sort::Context merge_ctx;
-    Merge_file_sort original(&merge_ctx);
-
-    merge_ctx.m_dup = dup;
-    merge_ctx.m_file = file;
-    merge_ctx.m_n_threads = n_threads;
-
-    dup->m_n_dup = 0;
-    s_original = true;
-    const auto original_err = original.sort(builder, offsets);
-    s_original = false;
-
-    return original_err != DB_SUCCESS ? original_err : err;
-  }
 
   if (err != DB_SUCCESS) {
     return err;
@@ -1232,7 +1340,6 @@ dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
   n_rows = file->m_n_recs;
 
   if (thread != nullptr && takes_load(builder)) {
-    /* The offsets stay, for finding a duplicate again. */
     thread->m_runs = std::move(runs);
     return DB_SUCCESS;
   }
@@ -1335,8 +1442,9 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
 
   Dup dup = {builder->m_index, builder->m_ctx.m_table, builder->m_ctx.m_col_map,
              0};
-  Merge merge(builder->index(), &dup, n_runs, build.m_load_memory_bytes,
-              build.m_row_bytes);
+  Merge merge(builder, build.m_sort_key, &dup, n_runs,
+              build.m_load_memory_bytes, build.m_row_bytes,
+              build.m_plan.m_is_direct);
 
   if (!merge.is_ready()) {
     return DB_OUT_OF_MEMORY;
@@ -1369,65 +1477,6 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
   return err == DB_END_OF_INDEX ? DB_SUCCESS : err;
 }
 
-dberr_t Build::replay(Builder *builder) {
-  auto &ctx = builder->m_ctx;
-  Builder::Thread_ctxs single;
-  dberr_t err{DB_SUCCESS};
-
-  s_original = true;
-
-  for (auto thread_ctx : builder->m_thread_ctxs) {
-    if (thread_ctx->m_offsets.size() < 2) {
-      single.push_back(thread_ctx);
-    }
-  }
-
-  if (!single.empty()) {
-    err = builder->check_duplicates(single);
-  }
-
-  Dup dup = {builder->m_index, ctx.m_table, ctx.m_col_map, 0};
-
-  for (auto thread_ctx : builder->m_thread_ctxs) {
-    if (err == DB_SUCCESS && thread_ctx->m_offsets.size() > 1) {
-      Merge_file_sort::Context merge_ctx;
-      Merge_file_sort original(&merge_ctx);
-
-      merge_ctx.m_dup = &dup;
-      merge_ctx.m_file = &thread_ctx->m_file;
-      merge_ctx.m_n_threads = builder->m_thread_ctxs.size();
-      err = original.sort(builder, thread_ctx->m_offsets);
-    }
-  }
-
-  if (err == DB_SUCCESS) {
-    Merge_cursor cursor(builder, &dup, nullptr);
-    const auto n_files = builder->m_thread_ctxs.size();
-
-    for (auto thread_ctx : builder->m_thread_ctxs) {
-      if (err == DB_SUCCESS && thread_ctx->m_file.m_file.is_open()) {
-        err = cursor.add_file(thread_ctx->m_file,
-                              ctx.load_io_buffer_size(n_files));
-      }
-    }
-
-    if (err == DB_SUCCESS) {
-      err = cursor.open();
-    }
-
-    dtuple_t *dtuple{};
-
-    while (err == DB_SUCCESS && !cursor.duplicates_detected() &&
-           (err = cursor.fetch(dtuple)) == DB_SUCCESS) {
-      err = cursor.next();
-    }
-  }
-
-  s_original = false;
-
-  return err == DB_SUCCESS || err == DB_END_OF_INDEX ? DB_DUPLICATE_KEY : err;
-}
-
 dberr_t Build::load(Builder *builder) {
   DEBUG_SYNC(builder->m_ctx.thd(), "ddl_btree_build_interrupt");
 
@@ -1438,11 +1487,7 @@ dberr_t Build::load(Builder *builder) {
   Btree_load btree_load(builder->m_index, builder->m_ctx.m_trx->id,
                         builder->m_ctx.m_trx->flush_observer);
 
-  auto err = btree_load.finish(feed(builder, btree_load));
-
-  if (err == DB_DUPLICATE_KEY) {
-    err = replay(builder);
-  }
+  const auto err = btree_load.finish(feed(builder, btree_load));
 
   builder->m_kway->m_threads.clear();
 

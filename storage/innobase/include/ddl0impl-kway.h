@@ -18,6 +18,7 @@ What the index build calls to have its runs merged; see ddl/ddl0kway.cc. */
 
 #include "ddl0impl-builder.h"
 #include "ddl0impl-merge.h"
+#include "ddl0key.h"
 #include "ddl0kway.h"
 
 namespace ddl::kway {
@@ -38,7 +39,7 @@ struct Build {
   static void join_progress(Builder *builder);
 
   /** A scan begins. Let the sort buffers of a builder share memory with those
-  of others, unless the runs of its index are to be those of the original code.
+  of others.
   @param[in,out] builder      index builder
   @param[in]     n_threads    scan threads
   @param[in]     buffer_size  sizes of the sort buffer and of the buffer for
@@ -76,6 +77,13 @@ struct Build {
     }
     return err;
   }
+
+  /** Sort the rows of a sort buffer by their keys.
+  @param[in,out] builder    index builder
+  @param[in]     thread_id  scan thread
+  @return false if the original code is to sort them: a duplicate was found, or
+  keys are not used */
+  [[nodiscard]] static bool sort_rows(Builder *builder, size_t thread_id);
 
   /** @return whether the check of files with one run is left to the load,
   which compares their rows anyway
@@ -144,6 +152,7 @@ struct Build {
   @param[in]     n             number of runs in it
   @param[in]     memory_bytes  memory for the merge
   @param[in]     row_bytes     size of the largest row
+  @param[in]     is_direct     whether files are read without the page cache
   @param[in,out] dup           for reporting duplicates
   @param[in,out] n_unreported  rows that are not in the progress yet
   @param[in,out] out           the merged run; it begins where this ended
@@ -151,8 +160,9 @@ struct Build {
   [[nodiscard]] static dberr_t merge_group(Builder *builder, Files &files,
                                            const Run *runs, size_t n,
                                            size_t memory_bytes,
-                                           size_t row_bytes, Dup *dup,
-                                           uint64_t &n_unreported, Run &out);
+                                           size_t row_bytes, bool is_direct,
+                                           Dup *dup, uint64_t &n_unreported,
+                                           Run &out);
 
   /** Merge runs until few enough are left.
   @param[in,out] builder       index builder
@@ -168,12 +178,6 @@ struct Build {
                                           size_t row_bytes, Dup *dup,
                                           Vector<Run> &runs);
 
-  /** Let the original code find the duplicate again, so that it reports the
-  row which it would have reported.
-  @param[in,out] builder  index builder
-  @return DB_DUPLICATE_KEY, or another error */
-  [[nodiscard]] static dberr_t replay(Builder *builder);
-
   /** Merge what is left and feed it to a loader.
   @param[in,out] builder     index builder
   @param[in,out] btree_load  the loader
@@ -185,6 +189,9 @@ struct Build {
 
   /** innodb_ddl_merge_on_the_fly. */
   bool m_on_the_fly{};
+
+  /** Keys of the rows; empty if they are not used. */
+  Sort_key m_sort_key{};
 
   /** Whether the sort buffers share memory with those of other indexes. */
   bool m_is_sharing{};

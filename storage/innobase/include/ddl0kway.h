@@ -46,8 +46,14 @@ namespace kway {
 /** Most runs that are merged at a time. */
 constexpr size_t MAX_WAYS = 512;
 
-/** Reads and writes are multiples of this and begin at multiples of it. */
+/** Runs and writes are multiples of this and begin at multiples of it; so are
+reads without the page cache. */
 constexpr size_t BLOCK_BYTES = 4096;
+
+/** Least buffer for reading a run through the page cache, which does the I/O. A
+read of so few bytes costs about as much as to compare a row twice, which is less
+than a pass over all rows. */
+constexpr size_t CACHED_READ_BYTES = 512;
 
 /** Largest buffer for one run, and for the output. */
 constexpr size_t MAX_BUFFER_BYTES = 1024 * 1024;
@@ -138,6 +144,9 @@ struct Plan {
 
   /** How often a row of that file is rewritten on average. */
   double m_n_rewritten{};
+
+  /** Whether the files are read without the page cache. */
+  bool m_is_direct{};
 };
 
 /** @return passes until n_runs have become at most leave, fan_in at a time */
@@ -173,16 +182,25 @@ no more merging is done early than what the later passes cannot do */
   return size / BLOCK_BYTES * BLOCK_BYTES;
 }
 
+/** @return least buffer for reading a run, of which all are multiples
+@param[in]  is_direct  whether files are read without the page cache */
+[[nodiscard]] inline size_t least_input_bytes(bool is_direct) {
+  return is_direct ? BLOCK_BYTES : CACHED_READ_BYTES;
+}
+
 /** @return bytes of the buffer of each of n runs, which share the memory
 @param[in]  memory_bytes  memory for all of them
 @param[in]  n             number of runs
-@param[in]  reader_bytes  what a run takes besides its buffer */
+@param[in]  reader_bytes  what a run takes besides its buffer
+@param[in]  is_direct     whether files are read without the page cache */
 [[nodiscard]] inline size_t input_bytes(size_t memory_bytes, size_t n,
-                                        size_t reader_bytes) {
+                                        size_t reader_bytes, bool is_direct) {
+  const auto least = least_input_bytes(is_direct);
   const auto share = memory_bytes / std::max(n, size_t{1});
   const auto size = std::clamp(share > reader_bytes ? share - reader_bytes : 0,
-                               BLOCK_BYTES, MAX_BUFFER_BYTES);
-  return size / BLOCK_BYTES * BLOCK_BYTES;
+                               least, MAX_BUFFER_BYTES);
+  return size >= BLOCK_BYTES ? size / BLOCK_BYTES * BLOCK_BYTES
+                             : size / least * least;
 }
 
 /** @return bytes to request ahead for each of n runs */
@@ -520,7 +538,7 @@ class Run_reader {
   @param[in]     framing       what a row is
   @param[in]     run           run to read
   @param[in]     buffer        its buffer, aligned for the I/O
-  @param[in]     buffer_bytes  size of the buffer, a multiple of BLOCK_BYTES
+  @param[in]     buffer_bytes  size of the buffer, see input_bytes()
   @param[in]     row_bytes     size of the largest row */
   Run_reader(Io *io, Framing framing, const Run &run, byte *buffer,
              size_t buffer_bytes, size_t row_bytes)
@@ -541,8 +559,7 @@ class Run_reader {
     const auto n = m_framing.need(m_ptr, n_avail);
 
     if (n == 0 && n_avail > 0) {
-      /* The rest is padding, which belongs to the block already read. */
-      return m_offset == m_run.m_end ? DB_END_OF_INDEX : DB_CORRUPTION;
+      return end();
     }
 
     if (n > 0 && n <= n_avail) {
@@ -592,6 +609,21 @@ class Run_reader {
     }
 
     return err;
+  }
+
+  /** The run has ended: read the padding, which is in the same block.
+  @return DB_END_OF_INDEX or an error */
+  [[nodiscard]] dberr_t end() {
+    if (m_run.m_end - m_offset >= BLOCK_BYTES) {
+      return DB_CORRUPTION;
+    }
+
+    while (m_offset < m_run.m_end) {
+      if (const auto err = refill(); err != DB_SUCCESS) {
+        return err;
+      }
+    }
+    return DB_END_OF_INDEX;
   }
 
   /** Go to the next row, which is not wholly in the buffer.
@@ -671,9 +703,12 @@ class Run_reader {
 
 /** A tournament tree of readers. The least row is at the top. Of two rows that
 are neighbours in the output and come from different runs, each was compared
-with the other: a comparison that looks for duplicates finds them all.
+with the other: a comparison that looks for duplicates finds them all. Rows with
+different keys are neither compared nor duplicates.
 
-Compare: int operator()(const Reader &, const Reader &) */
+Compare: int operator()(const Reader &, const Reader &)
+         uint64_t key(const Reader &): of two rows the one with the lesser key
+         comes first */
 template <typename Reader, typename Compare>
 class Tournament {
  public:
@@ -688,6 +723,7 @@ class Tournament {
     const auto k = m_readers.size();
 
     m_live.assign(k, false);
+    m_keys.assign(k, 0);
 
     for (size_t i = 0; i < k; ++i) {
       const auto err = m_readers[i]->next();
@@ -695,6 +731,7 @@ class Tournament {
         return err;
       }
       m_live[i] = err == DB_SUCCESS;
+      m_keys[i] = m_live[i] ? m_compare.key(*m_readers[i]) : 0;
     }
 
     if (k == 0) {
@@ -732,6 +769,8 @@ class Tournament {
       m_live[m_top] = false;
     } else if (err != DB_SUCCESS) {
       return err;
+    } else {
+      m_keys[m_top] = m_compare.key(*m_readers[m_top]);
     }
 
     auto winner = m_top;
@@ -752,6 +791,9 @@ class Tournament {
     if (!m_live[a] || !m_live[b]) {
       return m_live[a];
     }
+    if (m_keys[a] != m_keys[b]) {
+      return m_keys[a] < m_keys[b];
+    }
     const auto cmp = m_compare(*m_readers[a], *m_readers[b]);
     return cmp != 0 ? cmp < 0 : a < b;
   }
@@ -764,6 +806,9 @@ class Tournament {
 
   /** Whether each has a row. */
   Vector<bool> m_live;
+
+  /** Key of the row of each. */
+  Vector<uint64_t> m_keys;
 
   /** Who lost at each inner node; 0 is not used. */
   Vector<size_t> m_losers;

@@ -46,7 +46,7 @@ bool thd_ddl_merge_on_the_fly(THD *thd) {
       MYSQL_SYSVAR(ddl_merge_drop_cache)
 
 /** Innodb_ddl_merge_* */
-static SHOW_VAR ddl_merge_status[] = {
+static SHOW_VAR ddl_merge_status_list[] = {
     {"bytes_read", (char *)&ddl::kway::g_status.bytes_read, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"bytes_written", (char *)&ddl::kway::g_status.bytes_written, SHOW_LONGLONG,
@@ -54,5 +54,8 @@ static SHOW_VAR ddl_merge_status[] = {
     {"passes", (char *)&ddl::kway::g_status.passes, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
+
+/** The value of Innodb_ddl_merge. */
+static char *const ddl_merge_status = (char *)ddl_merge_status_list;
 
 #endif /* ddl0kway_vars_h */

@@ -40,13 +40,13 @@ class Memory_files {
       return DB_IO_ERROR;
     }
     --m_reads_until_error;
-    EXPECT_EQ(0U, offset % BLOCK_BYTES);
-    EXPECT_EQ(0U, n % BLOCK_BYTES);
+    EXPECT_EQ(0U, offset % CACHED_READ_BYTES);
+    EXPECT_EQ(0U, n % CACHED_READ_BYTES);
     auto &bytes = m_files.at(file);
     EXPECT_LE(offset + n, bytes.size());
     memcpy(to, bytes.data() + offset, n);
-    for (auto block = offset / BLOCK_BYTES; block < (offset + n) / BLOCK_BYTES;
-         ++block) {
+    for (auto block = offset / CACHED_READ_BYTES;
+         block < (offset + n) / CACHED_READ_BYTES; ++block) {
       EXPECT_EQ(1, (++m_reads[{file, block}])) << "block read twice: " << block;
     }
     m_n_read += n;
@@ -101,10 +101,21 @@ struct Compare {
     ++m_n;
     const auto cmp = text_of(a).compare(text_of(b));
     m_found = m_found || cmp == 0;
+    EXPECT_EQ(key(a), key(b));
     return cmp;
+  }
+  /** The first bytes of the text, as many as keys are to have. */
+  [[nodiscard]] uint64_t key(const Reader &reader) const {
+    const auto text = text_of(reader);
+    uint64_t key = 0;
+    for (size_t i = 0; i < m_key_bytes; ++i) {
+      key = key << 8 | (i < text.size() ? static_cast<byte>(text[i]) : 0);
+    }
+    return key;
   }
   bool m_found{};
   size_t m_n{};
+  size_t m_key_bytes{};
 };
 
 class Kway : public ::testing::Test {
@@ -166,6 +177,7 @@ TEST_F(Kway, merge_equals_sort_and_reads_each_byte_once) {
   std::mt19937 random(1);
   for (size_t k = 1; k <= 40; ++k) {
     m_files = {};
+    m_compare.m_key_bytes = k % 9;
     std::vector<Sorted_run> runs;
     std::vector<std::string> all;
     uint64_t n_bytes = 0;
@@ -182,21 +194,26 @@ TEST_F(Kway, merge_equals_sort_and_reads_each_byte_once) {
       n_bytes += runs.back().m_end - runs.back().m_begin;
     }
     std::sort(all.begin(), all.end());
-    std::vector<std::string> merged;
-    ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged));
-    ASSERT_EQ(all, merged) << k;
-    ASSERT_EQ(n_bytes, m_files.m_n_read) << k;
+    for (const size_t buffer_bytes : {512, 1024, 3584, 4096, 8192}) {
+      std::vector<std::string> merged;
+      m_files.m_reads.clear();
+      m_files.m_n_read = 0;
+      ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged, buffer_bytes));
+      ASSERT_EQ(all, merged) << k;
+      ASSERT_EQ(n_bytes, m_files.m_n_read) << k;
+    }
   }
 }
 
 TEST_F(Kway, rows_of_every_size) {
-  for (const size_t buffer_bytes : {4096, 8192, 65536}) {
+  for (const size_t buffer_bytes : {512, 4096, 8192, 65536}) {
     m_files = {};
     std::vector<std::string> rows;
     for (size_t n = 0; n <= 65000; n += n < 8300 ? 1 : 4099) {
       rows.push_back(std::string(n, 'a'));
     }
-    const auto run = write_as_is(rows, buffer_bytes, 0);
+    const auto run =
+        write_as_is(rows, std::max(buffer_bytes, BLOCK_BYTES), 0);
     std::vector<std::string> read;
     ASSERT_EQ(DB_END_OF_INDEX, merge({run}, read, buffer_bytes));
     ASSERT_EQ(rows, read);
@@ -246,10 +263,14 @@ TEST_F(Kway, run_that_fills_its_blocks) {
   /* The mark of the end then has a block of its own. */
   const auto run = write({std::string(4093, 'a')}, 4096);
   EXPECT_EQ(8192U, run.m_end);
-  std::vector<std::string> read;
-  EXPECT_EQ(DB_END_OF_INDEX, merge({run}, read));
-  EXPECT_EQ(1U, read.size());
-  EXPECT_EQ(8192U, m_files.m_n_read);
+  for (const size_t buffer_bytes : {512, 4096}) {
+    std::vector<std::string> read;
+    m_files.m_reads.clear();
+    m_files.m_n_read = 0;
+    EXPECT_EQ(DB_END_OF_INDEX, merge({run}, read, buffer_bytes));
+    EXPECT_EQ(1U, read.size());
+    EXPECT_EQ(8192U, m_files.m_n_read);
+  }
 }
 
 TEST_F(Kway, damaged_run) {
@@ -265,8 +286,17 @@ TEST_F(Kway, damaged_run) {
   m_files = {};
   write({"a"});
   write({"b"});
+  for (const size_t buffer_bytes : {512, 4096}) {
+    read.clear();
+    m_files.m_reads.clear();
+    EXPECT_EQ(DB_CORRUPTION, merge({{0, 0, 8192}}, read, buffer_bytes));
+  }
+
+  /* What is behind the mark cannot be read. */
+  m_files.m_reads.clear();
+  m_files.m_reads_until_error = 1;
   read.clear();
-  EXPECT_EQ(DB_CORRUPTION, merge({{0, 0, 8192}}, read));
+  EXPECT_EQ(DB_IO_ERROR, merge({{0, 0, 4096}}, read, 512));
 }
 
 TEST_F(Kway, errors_are_returned) {
@@ -294,6 +324,7 @@ TEST_F(Kway, duplicates_are_compared_at_every_position) {
       for (size_t twin = 0; twin < k; ++twin) {
         m_files = {};
         m_compare = {};
+        m_compare.m_key_bytes = position % 9;
         std::vector<std::vector<std::string>> rows(k);
         for (size_t i = 0; i < n; ++i) {
           rows[i * 7 % k].push_back(std::to_string(1000 + i));
@@ -432,11 +463,11 @@ TEST(Kway_plan, default_settings_need_one_pass) {
   const auto shape = default_shape();
   const auto plan = make_plan(shape);
   EXPECT_EQ(1U, plan.m_passes);
-  EXPECT_LE(plan.m_leave * shape.m_n_files * BLOCK_BYTES,
+  EXPECT_LE(plan.m_leave * shape.m_n_files * CACHED_READ_BYTES,
             shape.m_load_memory_bytes);
-  EXPECT_LE(
-      plan.m_fan_in * BLOCK_BYTES + output_bytes(shape.m_sort_memory_bytes),
-      shape.m_sort_memory_bytes);
+  EXPECT_LE(plan.m_fan_in * CACHED_READ_BYTES +
+                output_bytes(shape.m_sort_memory_bytes),
+            shape.m_sort_memory_bytes);
   EXPECT_LE(simulate(shape.m_n_runs, plan), shape.m_n_runs);
 }
 
@@ -448,6 +479,7 @@ TEST(Kway_plan, as_many_at_a_time_as_leaves_most_untouched) {
   shape.m_file_bytes = 320 * 65536;
   shape.m_sort_memory_bytes = 256 * 1024;
   shape.m_load_memory_bytes = 256 * 1024;
+  shape.m_reader_bytes = 4096 - CACHED_READ_BYTES;
   shape.m_feeds_load = true;
   const auto plan = make_plan(shape);
   EXPECT_EQ(64U, plan.m_leave);
@@ -490,8 +522,33 @@ TEST(Kway_plan, small_ios_cost) {
 }
 
 /** @return memory that a merge of n runs takes */
-static size_t merge_bytes(size_t memory_bytes, size_t n, size_t reader_bytes) {
-  return n * (input_bytes(memory_bytes, n, reader_bytes) + reader_bytes);
+static size_t merge_bytes(size_t memory_bytes, size_t n, size_t reader_bytes,
+                          bool is_direct) {
+  return n *
+         (input_bytes(memory_bytes, n, reader_bytes, is_direct) + reader_bytes);
+}
+
+TEST(Kway_plan, small_buffers_where_the_page_cache_reads) {
+  /* The table of the documentation: 88 runs in each of 4 files. */
+  Shape shape{};
+  shape.m_n_runs = 88;
+  shape.m_n_files = 4;
+  shape.m_file_bytes = 88 * 118784;
+  shape.m_sort_memory_bytes = 256 * 1024;
+  shape.m_load_memory_bytes = 256 * 1024;
+  shape.m_reader_bytes = 200;
+  shape.m_feeds_load = true;
+  EXPECT_EQ(0U, make_plan(shape).m_passes);
+
+  shape.m_is_direct = true;
+  EXPECT_LT(0U, make_plan(shape).m_passes);
+
+  /* As large as there is room, a multiple of the least. */
+  EXPECT_EQ(512U, input_bytes(262144, 352, 200, false));
+  EXPECT_EQ(4096U, input_bytes(262144, 352, 200, true));
+  EXPECT_EQ(2048U, input_bytes(262144, 100, 200, false));
+  EXPECT_EQ(8192U, input_bytes(262144, 30, 200, false));
+  EXPECT_EQ(MAX_BUFFER_BYTES, input_bytes(1 << 30, 2, 200, false));
 }
 
 TEST(Kway_plan, wide_rows_mean_fewer_runs_at_a_time) {
@@ -503,14 +560,15 @@ TEST(Kway_plan, wide_rows_mean_fewer_runs_at_a_time) {
   shape.m_load_memory_bytes = 1 << 20;
   shape.m_feeds_load = true;
   const auto narrow = make_plan(shape);
-  EXPECT_EQ(256U, narrow.m_leave);
+  EXPECT_EQ(MAX_WAYS, narrow.m_leave);
 
   shape.m_reader_bytes = 7168;
   const auto wide = make_plan(shape);
-  EXPECT_EQ(93U, wide.m_leave);
-  EXPECT_LT(wide.m_fan_in, narrow.m_fan_in);
-  EXPECT_LE(merge_bytes(1 << 20, wide.m_leave, 7168), 1U << 20);
-  EXPECT_LE(merge_bytes((1 << 20) - output_bytes(1 << 20), wide.m_fan_in, 7168),
+  EXPECT_EQ(136U, wide.m_leave);
+  EXPECT_GT(wide.m_n_rewritten, narrow.m_n_rewritten);
+  EXPECT_LE(merge_bytes(1 << 20, wide.m_leave, 7168, false), 1U << 20);
+  EXPECT_LE(merge_bytes((1 << 20) - output_bytes(1 << 20), wide.m_fan_in, 7168,
+                        false),
             (1U << 20) - output_bytes(1 << 20));
 
   /* Two at a time always, however wide the rows are. */
@@ -519,7 +577,8 @@ TEST(Kway_plan, wide_rows_mean_fewer_runs_at_a_time) {
   shape.m_load_memory_bytes = 49152;
   EXPECT_EQ(2U, make_plan(shape).m_fan_in);
   EXPECT_EQ(1U, make_plan(shape).m_leave);
-  EXPECT_EQ(BLOCK_BYTES, input_bytes(49152, 2, MAX_ROW_BYTES));
+  EXPECT_EQ(CACHED_READ_BYTES, input_bytes(49152, 2, MAX_ROW_BYTES, false));
+  EXPECT_EQ(BLOCK_BYTES, input_bytes(49152, 2, MAX_ROW_BYTES, true));
 }
 
 TEST(Kway_plan, limits_hold_for_all_shapes) {
@@ -547,14 +606,15 @@ TEST(Kway_plan, limits_hold_for_all_shapes) {
     if (plan.m_fan_in > 2) {
       ASSERT_LE(merge_bytes(shape.m_sort_memory_bytes -
                                 output_bytes(shape.m_sort_memory_bytes),
-                            plan.m_fan_in, shape.m_reader_bytes) +
+                            plan.m_fan_in, shape.m_reader_bytes,
+                            shape.m_is_direct) +
                     output_bytes(shape.m_sort_memory_bytes),
                 shape.m_sort_memory_bytes);
     }
     if (plan.m_leave > 1) {
       ASSERT_LE(
           merge_bytes(shape.m_load_memory_bytes, plan.m_leave * shape.m_n_files,
-                      shape.m_reader_bytes),
+                      shape.m_reader_bytes, shape.m_is_direct),
           shape.m_load_memory_bytes);
     }
     simulate(shape.m_n_runs, plan);
