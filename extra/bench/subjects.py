@@ -35,6 +35,7 @@ UNDO = "innodb_undo_read_ahead_pages"
 WAYS = "innodb_ddl_merge_ways"
 ON_THE_FLY = "innodb_ddl_merge_on_the_fly"
 DROP_CACHE = "innodb_ddl_merge_drop_cache"
+FLUSH_BATCH = "innodb_ddl_flush_batch"
 PROGRESS = "innodb_startup_progress_interval"
 BINLOG_SCAN = "binlog_startup_scan"
 REDO = "innodb_redo_recovery"
@@ -56,6 +57,7 @@ STOCK_VALUES = {
     WAYS: "2",
     ON_THE_FLY: "OFF",
     DROP_CACHE: "ON",
+    FLUSH_BATCH: "OFF",
     PROGRESS: "0",
     BINLOG_SCAN: "EVENTS",
     REDO: "STOCK",

@@ -920,9 +920,11 @@ bool Build::sort_rows(Builder *builder, size_t thread_id) {
     while (end != rows.end() && end->m_key == begin->m_key) {
       ++end;
     }
-    std::stable_sort(begin, end, [&](const Keyed_row &a, const Keyed_row &b) {
-      return compare(a.m_fields, b.m_fields) < 0;
-    });
+    if (end - begin > 1) {
+      std::stable_sort(begin, end, [&](const Keyed_row &a, const Keyed_row &b) {
+        return compare(a.m_fields, b.m_fields) < 0;
+      });
+    }
     begin = end;
   }
 

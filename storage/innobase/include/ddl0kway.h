@@ -34,6 +34,8 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #include "ut0new.h"
 
 class THD;
+class Flush_observer;
+struct trx_t;
 
 namespace ddl {
 
@@ -998,6 +1000,13 @@ class Pass {
   Pass &operator=(const Pass &) = delete;
 };
 
+/** Flush the pages of an index build in batches; see ddl/ddl0flush.cc. Pages that
+somebody holds are left, and all of them with innodb_ddl_flush_batch=OFF or if
+the statement was killed.
+@param[in]  observer  whose pages
+@param[in]  trx       transaction of the build; nullptr = do nothing */
+void flush_pages(const Flush_observer *observer, const trx_t *trx);
+
 /** What an index build knows about its merge; owned by the Builder. */
 struct Build;
 
@@ -1019,6 +1028,9 @@ using Build_ptr = std::unique_ptr<Build, Build_deleter>;
 
 /** @return innodb_ddl_merge_ways of a session */
 [[nodiscard]] size_t thd_ddl_merge_ways(THD *thd);
+
+/** @return innodb_ddl_flush_batch of a session */
+[[nodiscard]] bool thd_ddl_flush_batch(THD *thd);
 
 /** @return innodb_ddl_merge_on_the_fly of a session */
 [[nodiscard]] bool thd_ddl_merge_on_the_fly(THD *thd);

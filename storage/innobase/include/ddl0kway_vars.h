@@ -34,6 +34,14 @@ static MYSQL_SYSVAR_BOOL(
     "cache after every I/O.",
     nullptr, nullptr, true);
 
+static MYSQL_THDVAR_BOOL(
+    ddl_flush_batch, PLUGIN_VAR_OPCMDARG,
+    "Write the pages of a new index many at a time, as the page cleaner does, "
+    "instead of one after the other.",
+    nullptr, nullptr, true);
+
+bool thd_ddl_flush_batch(THD *thd) { return THDVAR(thd, ddl_flush_batch); }
+
 size_t thd_ddl_merge_ways(THD *thd) { return THDVAR(thd, ddl_merge_ways); }
 
 bool thd_ddl_merge_on_the_fly(THD *thd) {
@@ -43,7 +51,7 @@ bool thd_ddl_merge_on_the_fly(THD *thd) {
 /** Elements of innobase_system_variables. */
 #define DDL_MERGE_VARIABLES                                         \
   MYSQL_SYSVAR(ddl_merge_ways), MYSQL_SYSVAR(ddl_merge_on_the_fly), \
-      MYSQL_SYSVAR(ddl_merge_drop_cache)
+      MYSQL_SYSVAR(ddl_merge_drop_cache), MYSQL_SYSVAR(ddl_flush_batch)
 
 /** Innodb_ddl_merge_* */
 static SHOW_VAR ddl_merge_status_list[] = {

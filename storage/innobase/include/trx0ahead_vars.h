@@ -27,7 +27,7 @@ static MYSQL_SYSVAR_UINT(
 #define UNDO_READ_AHEAD_VARIABLES MYSQL_SYSVAR(undo_read_ahead_pages)
 
 /** Innodb_resurrect_* */
-static SHOW_VAR resurrect_status[] = {
+static SHOW_VAR resurrect_status_list[] = {
     {"pages", (char *)&undo_read_ahead::g_status.pages, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"reads", (char *)&undo_read_ahead::g_status.reads, SHOW_LONGLONG,
@@ -35,5 +35,8 @@ static SHOW_VAR resurrect_status[] = {
     {"usec", (char *)&undo_read_ahead::g_status.usec, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
+
+/** The value of Innodb_resurrect. */
+static char *const resurrect_status = (char *)resurrect_status_list;
 
 #endif /* trx0ahead_vars_h */

@@ -1,0 +1,175 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file ddl/ddl0flush.cc
+Flush the pages of a new index in batches.
+
+Why. Changes of an index build are not logged, so that its pages are written
+before it ends. The original code does that one page at a time: the copy into the
+doublewrite file, and when that is done the page itself. Most of the time of a
+build is then the latency of these writes.
+
+How. The pages are flushed as the page cleaner flushes: in the order of the file,
+many at a time, with the doublewrite buffer, which writes the copies of a batch
+at once and waits for the pages together.
+
+Rules:
+
+1. What is left here, because it is in use or because it became dirty later, is
+   flushed by the original code, which runs afterwards and alone decides when
+   all is written.
+2. As long as a batch is under way the page cleaner cannot begin one of its own in
+   the same buffer pool instance. Batches are therefore small, and it gets a
+   chance after each: a checkpoint may depend on it.
+3. A page that somebody holds is left out, so that nobody is waited for. */
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+
+#include "buf0buf.h"
+#include "buf0dblwr.h"
+#include "buf0flu.h"
+#include "ddl0kway.h"
+#include "os0file.h"
+#include "srv0srv.h"
+#include "trx0trx.h"
+
+namespace ddl::kway {
+
+/** Most pages of a batch. */
+static constexpr size_t BATCH_PAGES = 512;
+
+/** Most pages that are looked for at a time. */
+static constexpr size_t LISTED_PAGES = 64 * 1024;
+
+/** Time in which the page cleaner may begin a batch. It tries again and again if
+a checkpoint waits for it. */
+static constexpr std::chrono::milliseconds PAUSE{1};
+
+/** @return dirty pages of an index build, in the order of the file
+@param[in]  buf_pool  buffer pool instance
+@param[in]  observer  whose pages */
+static Vector<page_id_t> find_pages(buf_pool_t *buf_pool,
+                                    const Flush_observer *observer) {
+  Vector<page_id_t> pages;
+  pages.reserve(
+      std::min<size_t>(UT_LIST_GET_LEN(buf_pool->flush_list), LISTED_PAGES));
+
+  buf_flush_list_mutex_enter(buf_pool);
+  for (auto bpage = UT_LIST_GET_LAST(buf_pool->flush_list);
+       bpage != nullptr && pages.size() < pages.capacity();
+       bpage = UT_LIST_GET_PREV(list, bpage)) {
+    if (bpage->get_flush_observer() == observer) {
+      pages.push_back(bpage->id);
+    }
+  }
+  buf_flush_list_mutex_exit(buf_pool);
+
+  std::sort(pages.begin(), pages.end());
+  return pages;
+}
+
+/** Flush a page, if nobody holds it.
+@param[in]  buf_pool  buffer pool instance
+@param[in]  page_id   page
+@param[in]  observer  whose page it is to be
+@return whether it is being written */
+static bool flush_page(buf_pool_t *buf_pool, const page_id_t &page_id,
+                       const Flush_observer *observer) {
+  rw_lock_t *hash_lock;
+  const auto bpage = buf_page_hash_get_s_locked(buf_pool, page_id, &hash_lock);
+
+  if (bpage == nullptr) {
+    return false;
+  }
+
+  const auto mutex = buf_page_get_mutex(bpage);
+  mutex_enter(mutex);
+  rw_lock_s_unlock(hash_lock);
+
+  if (bpage->get_flush_observer() == observer && bpage->buf_fix_count == 0 &&
+      !bpage->was_stale() &&
+      buf_flush_ready_for_flush(bpage, BUF_FLUSH_LIST) &&
+      buf_flush_page(buf_pool, bpage, BUF_FLUSH_LIST, false)) {
+    return true;
+  }
+
+  mutex_exit(mutex);
+  return false;
+}
+
+/** Flush some pages and wait for them.
+@param[in]  buf_pool  buffer pool instance
+@param[in]  begin     first page
+@param[in]  end       after the last page
+@param[in]  observer  whose pages
+@return number of pages written */
+static size_t flush_batch(buf_pool_t *buf_pool, const page_id_t *begin,
+                          const page_id_t *end,
+                          const Flush_observer *observer) {
+  bool is_mine = false;
+
+  do {
+    buf_flush_await_no_flushing(buf_pool, BUF_FLUSH_LIST);
+    buf_pool->change_flush_state(BUF_FLUSH_LIST, [&] {
+      if (!buf_pool->is_flushing(BUF_FLUSH_LIST)) {
+        buf_pool->init_flush[BUF_FLUSH_LIST] = true;
+        is_mine = true;
+      }
+    });
+  } while (!is_mine);
+
+  const size_t n = std::count_if(begin, end, [&](const page_id_t &page_id) {
+    return flush_page(buf_pool, page_id, observer);
+  });
+
+  buf_pool->change_flush_state(BUF_FLUSH_LIST, [&] {
+    buf_pool->init_flush[BUF_FLUSH_LIST] = false;
+  });
+
+  if (dblwr::is_enabled()) {
+    dblwr::force_flush(BUF_FLUSH_LIST, buf_pool_index(buf_pool));
+  } else {
+    os_aio_simulated_wake_handler_threads();
+  }
+  buf_flush_await_no_flushing(buf_pool, BUF_FLUSH_LIST);
+  return n;
+}
+
+void flush_pages(const Flush_observer *observer, const trx_t *trx) {
+  if (trx == nullptr || trx->mysql_thd == nullptr ||
+      !thd_ddl_flush_batch(trx->mysql_thd)) {
+    return;
+  }
+
+  for (ulint i = 0; i < srv_buf_pool_instances; ++i) {
+    const auto buf_pool = buf_pool_from_array(i);
+    auto pages = find_pages(buf_pool, observer);
+
+    while (!pages.empty()) {
+      size_t n_flushed = 0;
+
+      for (size_t begin = 0; begin < pages.size(); begin += BATCH_PAGES) {
+        if (trx_is_interrupted(trx)) {
+          return;
+        }
+        const auto n = std::min(BATCH_PAGES, pages.size() - begin);
+        n_flushed += flush_batch(buf_pool, &pages[begin], &pages[begin] + n,
+                                 observer);
+        std::this_thread::sleep_for(PAUSE);
+      }
+
+      if (n_flushed == 0 || pages.size() < LISTED_PAGES) {
+        break;
+      }
+      pages = find_pages(buf_pool, observer);
+    }
+  }
+}
+
+}  // namespace ddl::kway
