@@ -8,21 +8,21 @@ Free Software Foundation. It is distributed without any warranty. */
 Flush the pages of a new index in batches.
 
 Why. Changes of an index build are not logged, so that its pages are written
-before it ends. The original code does that one page at a time: the copy into the
-doublewrite file, and when that is done the page itself. Most of the time of a
-build is then the latency of these writes.
+before it ends. The original code does that one page at a time: the copy into
+the doublewrite file, and when that is done the page itself. Most of the time of
+a build is then the latency of these writes.
 
-How. The pages are flushed as the page cleaner flushes: in the order of the file,
-many at a time, with the doublewrite buffer, which writes the copies of a batch
-at once and waits for the pages together.
+How. The pages are flushed as the page cleaner flushes: in the order of the
+file, many at a time, with the doublewrite buffer, which writes the copies of a
+batch at once and waits for the pages together.
 
 Rules:
 
 1. What is left here, because it is in use or because it became dirty later, is
    flushed by the original code, which runs afterwards and alone decides when
    all is written.
-2. As long as a batch is under way the page cleaner cannot begin one of its own in
-   the same buffer pool instance. Batches are therefore small, and it gets a
+2. As long as a batch is under way the page cleaner cannot begin one of its own
+in the same buffer pool instance. Batches are therefore small, and it gets a
    chance after each: a checkpoint may depend on it.
 3. A page that somebody holds is left out, so that nobody is waited for. */
 
@@ -47,8 +47,8 @@ static constexpr size_t BATCH_PAGES = 512;
 /** Most pages that are looked for at a time. */
 static constexpr size_t LISTED_PAGES = 64 * 1024;
 
-/** Time in which the page cleaner may begin a batch. It tries again and again if
-a checkpoint waits for it. */
+/** Time in which the page cleaner may begin a batch. It tries again and again
+if a checkpoint waits for it. */
 static constexpr std::chrono::milliseconds PAUSE{1};
 
 /** @return dirty pages of an index build, in the order of the file
@@ -93,8 +93,7 @@ static bool flush_page(buf_pool_t *buf_pool, const page_id_t &page_id,
   rw_lock_s_unlock(hash_lock);
 
   if (bpage->get_flush_observer() == observer && bpage->buf_fix_count == 0 &&
-      !bpage->was_stale() &&
-      buf_flush_ready_for_flush(bpage, BUF_FLUSH_LIST) &&
+      !bpage->was_stale() && buf_flush_ready_for_flush(bpage, BUF_FLUSH_LIST) &&
       buf_flush_page(buf_pool, bpage, BUF_FLUSH_LIST, false)) {
     return true;
   }
@@ -128,9 +127,8 @@ static size_t flush_batch(buf_pool_t *buf_pool, const page_id_t *begin,
     return flush_page(buf_pool, page_id, observer);
   });
 
-  buf_pool->change_flush_state(BUF_FLUSH_LIST, [&] {
-    buf_pool->init_flush[BUF_FLUSH_LIST] = false;
-  });
+  buf_pool->change_flush_state(
+      BUF_FLUSH_LIST, [&] { buf_pool->init_flush[BUF_FLUSH_LIST] = false; });
 
   if (dblwr::is_enabled()) {
     dblwr::force_flush(BUF_FLUSH_LIST, buf_pool_index(buf_pool));
@@ -159,8 +157,8 @@ void flush_pages(const Flush_observer *observer, const trx_t *trx) {
           return;
         }
         const auto n = std::min(BATCH_PAGES, pages.size() - begin);
-        n_flushed += flush_batch(buf_pool, &pages[begin], &pages[begin] + n,
-                                 observer);
+        n_flushed +=
+            flush_batch(buf_pool, &pages[begin], &pages[begin] + n, observer);
         std::this_thread::sleep_for(PAUSE);
       }
 

@@ -30,9 +30,9 @@ Floating-point numbers, the old DECIMAL and geometry end the key. */
 #include "data0type.h"
 #include "dict0dict.h"
 #include "dict0mem.h"
+#include "my_sys.h"
 #include "mysql/strings/m_ctype.h"
 #include "mysql_com.h"
-#include "my_sys.h"
 #include "ut0dbg.h"
 
 namespace ddl::kway {
@@ -119,14 +119,13 @@ bool Sort_key::add(ulint mtype, ulint prtype, size_t fixed_bytes,
 
   auto &column = m_columns[m_n_columns++];
   column.m_charset = charset;
-  column.m_n_bytes = is_bytes && fixed_bytes > 0 && fixed_bytes < BYTES
-                         ? fixed_bytes
-                         : BYTES;
+  column.m_n_bytes =
+      is_bytes && fixed_bytes > 0 && fixed_bytes < BYTES ? fixed_bytes : BYTES;
   column.m_is_nullable = !(prtype & DATA_NOT_NULL);
   column.m_is_ascending = is_ascending;
-  column.m_strips_spaces =
-      charset != nullptr && charset->pad_attribute == NO_PAD &&
-      (prtype & DATA_MYSQL_TYPE_MASK) == MYSQL_TYPE_STRING;
+  column.m_strips_spaces = charset != nullptr &&
+                           charset->pad_attribute == NO_PAD &&
+                           (prtype & DATA_MYSQL_TYPE_MASK) == MYSQL_TYPE_STRING;
 
   m_n_bytes += column.m_n_bytes + (column.m_is_nullable ? 1 : 0);
 
@@ -146,8 +145,8 @@ void Sort_key::weights(const Column &column, const byte *value, size_t len,
   const auto charset = column.m_charset;
 
   if (column.m_strips_spaces) {
-    len = charset->cset->lengthsp(charset, reinterpret_cast<const char *>(value),
-                                  len);
+    len = charset->cset->lengthsp(charset,
+                                  reinterpret_cast<const char *>(value), len);
   }
 
   /* A collation that pads with spaces gives the weight of a space to what is

@@ -561,9 +561,9 @@ class Merge {
         m_compare(builder, key, dup),
         m_tree(m_compare),
         m_n_ahead_bytes(ahead_bytes(n_runs)),
-        m_n_buffer_bytes(
-            input_bytes(memory_bytes, n_runs, reader_bytes(m_index, row_bytes),
-                        is_direct)) {
+        m_n_buffer_bytes(input_bytes(memory_bytes, n_runs,
+                                     reader_bytes(m_index, row_bytes),
+                                     is_direct)) {
     m_buffer =
         ut::make_unique_aligned<byte[]>(ut::make_psi_memory_key(mem_key_ddl),
                                         BLOCK_BYTES, m_n_buffer_bytes * n_runs);
@@ -1005,7 +1005,8 @@ dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
     /* The array for sorting by keys is larger than that of the original code,
     for which will_fit() provides. */
     if (!build.m_sort_key.is_empty()) {
-      buffer.m_total_size += sizeof(Keyed_row) - sizeof(Key_sort_buffer::DTuple);
+      buffer.m_total_size +=
+          sizeof(Keyed_row) - sizeof(Key_sort_buffer::DTuple);
     }
     return DB_SUCCESS;
   }

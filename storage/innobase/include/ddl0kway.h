@@ -53,8 +53,8 @@ reads without the page cache. */
 constexpr size_t BLOCK_BYTES = 4096;
 
 /** Least buffer for reading a run through the page cache, which does the I/O. A
-read of so few bytes costs about as much as to compare a row twice, which is less
-than a pass over all rows. */
+read of so few bytes costs about as much as to compare a row twice, which is
+less than a pass over all rows. */
 constexpr size_t CACHED_READ_BYTES = 512;
 
 /** Largest buffer for one run, and for the output. */
@@ -1000,9 +1000,9 @@ class Pass {
   Pass &operator=(const Pass &) = delete;
 };
 
-/** Flush the pages of an index build in batches; see ddl/ddl0flush.cc. Pages that
-somebody holds are left, and all of them with innodb_ddl_flush_batch=OFF or if
-the statement was killed.
+/** Flush the pages of an index build in batches; see ddl/ddl0flush.cc. Pages
+that somebody holds are left, and all of them with innodb_ddl_flush_batch=OFF or
+if the statement was killed.
 @param[in]  observer  whose pages
 @param[in]  trx       transaction of the build; nullptr = do nothing */
 void flush_pages(const Flush_observer *observer, const trx_t *trx);

@@ -4,8 +4,8 @@ This program is free software; you can redistribute it and/or modify it under
 the terms of the GNU General Public License, version 2.0, as published by the
 Free Software Foundation. It is distributed without any warranty. */
 
-/** Unit tests of ddl0key: no key contradicts the order of an index, for any type,
-collation and bytes, and keys tell most rows apart.
+/** Unit tests of ddl0key: no key contradicts the order of an index, for any
+type, collation and bytes, and keys tell most rows apart.
 
 DDL0KEY_SEEDS in the environment is the number of seeds; the default is 2. */
 
@@ -115,17 +115,16 @@ class Random {
   std::string text(const CHARSET_INFO *charset, size_t n_chars) {
     /* Latin, marks, ignorable ones, contractions and expansions of many
     languages, scripts that are reordered, ideographs, private use. */
-    constexpr my_wc_t first[] = {' ',    'a',    'A',    'c',    '0',
-                                 '!',    0xdf,   0xe0,   0x300,  0x1c4,
-                                 0x430,  0x5d0,  0x627,  0xe40,  0x200b,
-                                 0x1100, 0x3042, 0x30a2, 0x4e00, 0xac00,
-                                 0xe000, 0xfdfa, 0xfffe, 0x1f600, 0x20000};
+    constexpr my_wc_t first[] = {
+        ' ',    'a',    'A',    'c',    '0',    '!',     0xdf,   0xe0,   0x300,
+        0x1c4,  0x430,  0x5d0,  0x627,  0xe40,  0x200b,  0x1100, 0x3042, 0x30a2,
+        0x4e00, 0xac00, 0xe000, 0xfdfa, 0xfffe, 0x1f600, 0x20000};
     std::string value;
     for (size_t i = 0; i < n_chars; ++i) {
       uint8_t c[8];
-      const auto wc = first[below(std::size(first))] + below(one_in(2) ? 4 : 26);
-      const auto n =
-          charset->cset->wc_mb(charset, wc, c, c + sizeof c);
+      const auto wc =
+          first[below(std::size(first))] + below(one_in(2) ? 4 : 26);
+      const auto n = charset->cset->wc_mb(charset, wc, c, c + sizeof c);
       value += n > 0 && !one_in(60)
                    ? std::string(reinterpret_cast<char *>(c), n)
                    : bytes(charset->mbminlen);
@@ -151,9 +150,10 @@ class Random {
       return value;
     }
 
-    const auto charset = get_charset(dtype_get_charset_coll(column.m_prtype), 0);
-    const auto is_text = column.m_mtype == DATA_VARMYSQL ||
-                         column.m_mtype == DATA_MYSQL;
+    const auto charset =
+        get_charset(dtype_get_charset_coll(column.m_prtype), 0);
+    const auto is_text =
+        column.m_mtype == DATA_VARMYSQL || column.m_mtype == DATA_MYSQL;
     std::string value;
     if (before && !one_in(4)) {
       value = before->substr(0, below(before->size() + 1));
@@ -182,8 +182,8 @@ static void check_pairs(const std::vector<Column> &columns, Random &random,
   for (size_t i = 0; i < n_pairs; ++i) {
     Row row;
     for (size_t n = 0; n < columns.size(); ++n) {
-      row.push_back(random.one_in(3) && (before[n] || !(columns[n].m_prtype &
-                                                        DATA_NOT_NULL))
+      row.push_back(random.one_in(3) && (before[n] ||
+                                         !(columns[n].m_prtype & DATA_NOT_NULL))
                         ? before[n]
                         : random.value(columns[n], before[n]));
     }
@@ -344,10 +344,9 @@ TEST(ddl0key, sort) {
     }
 
     auto expected = rows;
-    std::stable_sort(expected.begin(), expected.end(),
-                     [&](const Row &a, const Row &b) {
-                       return compare(columns, a, b) < 0;
-                     });
+    std::stable_sort(
+        expected.begin(), expected.end(),
+        [&](const Row &a, const Row &b) { return compare(columns, a, b) < 0; });
     std::stable_sort(rows.begin(), rows.end(), [&](const Row &a, const Row &b) {
       const auto a_key = key_of(key, a);
       const auto b_key = key_of(key, b);
@@ -361,8 +360,8 @@ TEST(ddl0key, examples) {
   const Column number{DATA_INT, DATA_NOT_NULL, 4, true};
   const auto pair = make_key({number, number});
   EXPECT_EQ(2U, pair.n_whole());
-  EXPECT_EQ(0x0000000100000002U,
-            key_of(pair, {std::string("\0\0\0\1", 4), std::string("\0\0\0\2", 4)}));
+  EXPECT_EQ(0x0000000100000002U, key_of(pair, {std::string("\0\0\0\1", 4),
+                                               std::string("\0\0\0\2", 4)}));
 
   /* NULL comes first, last in descending order. */
   const auto nullable = make_key({{DATA_INT, 0, 4, true}});
@@ -380,7 +379,8 @@ TEST(ddl0key, examples) {
 
   /* Nothing follows a string, whose length varies. */
   Sort_key text;
-  EXPECT_FALSE(text.add(DATA_VARMYSQL, MYSQL_TYPE_VARCHAR | (255U << 16), 0, true));
+  EXPECT_FALSE(
+      text.add(DATA_VARMYSQL, MYSQL_TYPE_VARCHAR | (255U << 16), 0, true));
   EXPECT_FALSE(text.is_empty());
   EXPECT_EQ(0U, text.n_whole());
 
@@ -390,8 +390,10 @@ TEST(ddl0key, examples) {
 
   /* In latin7_general_ci a space is not the least weight. */
   const auto latin7 = text_column(41, false, false, true);
-  EXPECT_EQ(key_of(make_key({latin7}), {"a "}), key_of(make_key({latin7}), {"a"}));
-  EXPECT_LT(key_of(make_key({latin7}), {"a-"}), key_of(make_key({latin7}), {"a"}));
+  EXPECT_EQ(key_of(make_key({latin7}), {"a "}),
+            key_of(make_key({latin7}), {"a"}));
+  EXPECT_LT(key_of(make_key({latin7}), {"a-"}),
+            key_of(make_key({latin7}), {"a"}));
 
   /* No keys: floating point, utf8mb4_general_ci. */
   EXPECT_TRUE(make_key({{DATA_DOUBLE, 0, 8, true}}).is_empty());

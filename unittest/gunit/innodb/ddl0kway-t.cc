@@ -212,8 +212,7 @@ TEST_F(Kway, rows_of_every_size) {
     for (size_t n = 0; n <= 65000; n += n < 8300 ? 1 : 4099) {
       rows.push_back(std::string(n, 'a'));
     }
-    const auto run =
-        write_as_is(rows, std::max(buffer_bytes, BLOCK_BYTES), 0);
+    const auto run = write_as_is(rows, std::max(buffer_bytes, BLOCK_BYTES), 0);
     std::vector<std::string> read;
     ASSERT_EQ(DB_END_OF_INDEX, merge({run}, read, buffer_bytes));
     ASSERT_EQ(rows, read);
@@ -604,12 +603,12 @@ TEST(Kway_plan, limits_hold_for_all_shapes) {
       ASSERT_LE(plan.m_leave, shape.m_ways);
     }
     if (plan.m_fan_in > 2) {
-      ASSERT_LE(merge_bytes(shape.m_sort_memory_bytes -
-                                output_bytes(shape.m_sort_memory_bytes),
-                            plan.m_fan_in, shape.m_reader_bytes,
-                            shape.m_is_direct) +
-                    output_bytes(shape.m_sort_memory_bytes),
-                shape.m_sort_memory_bytes);
+      ASSERT_LE(
+          merge_bytes(shape.m_sort_memory_bytes -
+                          output_bytes(shape.m_sort_memory_bytes),
+                      plan.m_fan_in, shape.m_reader_bytes, shape.m_is_direct) +
+              output_bytes(shape.m_sort_memory_bytes),
+          shape.m_sort_memory_bytes);
     }
     if (plan.m_leave > 1) {
       ASSERT_LE(
