@@ -19,24 +19,30 @@ batch at once and waits for the pages together.
 Rules:
 
 1. What is left here, because it is in use or because it became dirty later, is
-   flushed by the original code, which runs afterwards and alone decides when
-   all is written.
-2. As long as a batch is under way the page cleaner cannot begin one of its own
-in the same buffer pool instance. Batches are therefore small, and it gets a
-   chance after each: a checkpoint may depend on it.
-3. A page that somebody holds is left out, so that nobody is waited for. */
+   flushed by the original code, which calls this again and again and alone
+   decides when all is written.
+2. Pages that were written here are on stable storage when this returns: the
+   statement is committed after that, and nothing could make them anew. A page
+that is no longer dirty may not have been flushed to the device yet.
+3. As long as a batch is under way the page cleaner cannot begin one of its own
+in the same buffer pool instance, and it does not wait for its turn. Therefore
+   batches are small, one thread flushes at a time, and it does the work of
+   the page cleaner between them: what a checkpoint waits for, and now and then
+   the oldest pages of all.
+4. A page that somebody holds is left out, so that nobody is waited for. */
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <thread>
+#include <mutex>
 
 #include "buf0buf.h"
 #include "buf0dblwr.h"
 #include "buf0flu.h"
 #include "ddl0kway.h"
+#include "fil0fil.h"
+#include "log0chkp.h"
+#include "log0sys.h"
 #include "os0file.h"
-#include "srv0srv.h"
 #include "trx0trx.h"
 
 namespace ddl::kway {
@@ -47,9 +53,12 @@ static constexpr size_t BATCH_PAGES = 512;
 /** Most pages that are looked for at a time. */
 static constexpr size_t LISTED_PAGES = 64 * 1024;
 
-/** Time in which the page cleaner may begin a batch. It tries again and again
-if a checkpoint waits for it. */
-static constexpr std::chrono::milliseconds PAUSE{1};
+/** Batches after which one is made of the oldest pages, whoever changed them.
+ */
+static constexpr size_t BATCHES_PER_TURN = 8;
+
+/** Whose turn it is to flush. */
+static std::mutex s_turn;
 
 /** @return dirty pages of an index build, in the order of the file
 @param[in]  buf_pool  buffer pool instance
@@ -139,34 +148,43 @@ static size_t flush_batch(buf_pool_t *buf_pool, const page_id_t *begin,
   return n;
 }
 
-void flush_pages(const Flush_observer *observer, const trx_t *trx) {
-  if (trx == nullptr || trx->mysql_thd == nullptr ||
+/** Do what the page cleaner could not do meanwhile.
+@param[in]  buf_pool  buffer pool instance
+@param[in]  n_batches number of the batch that has ended */
+static void clean(buf_pool_t *buf_pool, size_t n_batches) {
+  auto lsn = log_sync_flush_lsn(*log_sys);
+
+  if (lsn == 0 && n_batches % BATCHES_PER_TURN == 0) {
+    lsn = LSN_MAX;
+  }
+  if (lsn != 0) {
+    buf_flush_do_batch(buf_pool, BUF_FLUSH_LIST, BATCH_PAGES, lsn, nullptr);
+  }
+}
+
+void flush_pages(buf_pool_t *buf_pool, const Flush_observer *observer,
+                 const trx_t *trx) {
+  if (observer == nullptr || trx == nullptr || trx->mysql_thd == nullptr ||
       !thd_ddl_flush_batch(trx->mysql_thd)) {
     return;
   }
 
-  for (ulint i = 0; i < srv_buf_pool_instances; ++i) {
-    const auto buf_pool = buf_pool_from_array(i);
-    auto pages = find_pages(buf_pool, observer);
+  const auto pages = find_pages(buf_pool, observer);
+  size_t n_flushed = 0;
+  size_t n_batches = 0;
 
-    while (!pages.empty()) {
-      size_t n_flushed = 0;
+  for (size_t begin = 0; begin < pages.size() && !trx_is_interrupted(trx);
+       begin += BATCH_PAGES) {
+    const auto n = std::min(BATCH_PAGES, pages.size() - begin);
+    const std::lock_guard<std::mutex> turn(s_turn);
 
-      for (size_t begin = 0; begin < pages.size(); begin += BATCH_PAGES) {
-        if (trx_is_interrupted(trx)) {
-          return;
-        }
-        const auto n = std::min(BATCH_PAGES, pages.size() - begin);
-        n_flushed +=
-            flush_batch(buf_pool, &pages[begin], &pages[begin] + n, observer);
-        std::this_thread::sleep_for(PAUSE);
-      }
+    n_flushed +=
+        flush_batch(buf_pool, &pages[begin], &pages[begin] + n, observer);
+    clean(buf_pool, ++n_batches);
+  }
 
-      if (n_flushed == 0 || pages.size() < LISTED_PAGES) {
-        break;
-      }
-      pages = find_pages(buf_pool, observer);
-    }
+  if (n_flushed > 0) {
+    fil_flush_file_spaces();
   }
 }
 

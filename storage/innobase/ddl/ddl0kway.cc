@@ -68,7 +68,7 @@ Rules:
 
 namespace ddl::kway {
 
-bool g_drop_cache = true;
+bool g_drop_cache = false;
 Status g_status;
 
 /** The page cache, as index builds share it. */

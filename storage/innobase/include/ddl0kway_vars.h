@@ -32,7 +32,7 @@ static MYSQL_SYSVAR_BOOL(
     ddl_merge_drop_cache, ddl::kway::g_drop_cache, PLUGIN_VAR_OPCMDARG,
     "Drop each block of the temporary files of an index build from the page "
     "cache after every I/O.",
-    nullptr, nullptr, true);
+    nullptr, nullptr, false);
 
 static MYSQL_THDVAR_BOOL(
     ddl_flush_batch, PLUGIN_VAR_OPCMDARG,

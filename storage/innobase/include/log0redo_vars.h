@@ -37,4 +37,7 @@ static MYSQL_SYSVAR_ENUM(
 #define REDO_RECOVERY_VARIABLES \
   MYSQL_SYSVAR(redo_recovery), MYSQL_SYSVAR(recovery_flush)
 
+/** The value of Innodb_recovery. */
+static char *const recovery_status = (char *)redo_recovery::g_status_variables;
+
 #endif /* log0redo_vars_h */
