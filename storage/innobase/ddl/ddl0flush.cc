@@ -18,22 +18,24 @@ batch at once and waits for the pages together.
 
 Rules:
 
-1. What is left here, because it is in use or because it became dirty later, is
-   flushed by the original code, which calls this again and again and alone
-   decides when all is written.
+1. What cannot be written here is left to the original code, which runs
+   afterwards and alone decides when all is written.
 2. Pages that were written here are on stable storage when this returns: the
-   statement is committed after that, and nothing could make them anew. A page
-that is no longer dirty may not have been flushed to the device yet.
-3. As long as a batch is under way the page cleaner cannot begin one of its own
-in the same buffer pool instance, and it does not wait for its turn. Therefore
-   batches are small, one thread flushes at a time, and it does the work of
-   the page cleaner between them: what a checkpoint waits for, and now and then
-   the oldest pages of all.
-4. A page that somebody holds is left out, so that nobody is waited for. */
+   statement is committed after that, and nothing could make them anew. That a
+   page is no longer dirty does not say so: its file is flushed later.
+3. As long as a batch is under way the page cleaner leaves out its own in the
+same buffer pool instance. Therefore batches are small, and between them its
+work is done here: what a checkpoint waits for, and now and then the oldest
+pages of all.
+4. A page that somebody holds is left for a later round. Only one that is
+latched in the instant after it was looked at is waited for, and what is flushed
+for the page cleaner, as it does. The caller holds no latch. */
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
-#include <mutex>
+#include <set>
+#include <thread>
 
 #include "buf0buf.h"
 #include "buf0dblwr.h"
@@ -43,6 +45,7 @@ in the same buffer pool instance, and it does not wait for its turn. Therefore
 #include "log0chkp.h"
 #include "log0sys.h"
 #include "os0file.h"
+#include "srv0srv.h"
 #include "trx0trx.h"
 
 namespace ddl::kway {
@@ -57,8 +60,11 @@ static constexpr size_t LISTED_PAGES = 64 * 1024;
  */
 static constexpr size_t BATCHES_PER_TURN = 8;
 
-/** Whose turn it is to flush. */
-static std::mutex s_turn;
+/** Rounds without a page written after which the rest is left. */
+static constexpr size_t IDLE_ROUNDS = 100;
+
+/** Time between rounds, so that pages which others are making gather. */
+static constexpr std::chrono::milliseconds PAUSE{10};
 
 /** @return dirty pages of an index build, in the order of the file
 @param[in]  buf_pool  buffer pool instance
@@ -136,8 +142,10 @@ static size_t flush_batch(buf_pool_t *buf_pool, const page_id_t *begin,
     return flush_page(buf_pool, page_id, observer);
   });
 
-  buf_pool->change_flush_state(
-      BUF_FLUSH_LIST, [&] { buf_pool->init_flush[BUF_FLUSH_LIST] = false; });
+  buf_pool->change_flush_state(BUF_FLUSH_LIST, [&] {
+    buf_pool->try_LRU_scan = true;
+    buf_pool->init_flush[BUF_FLUSH_LIST] = false;
+  });
 
   if (dblwr::is_enabled()) {
     dblwr::force_flush(BUF_FLUSH_LIST, buf_pool_index(buf_pool));
@@ -149,42 +157,107 @@ static size_t flush_batch(buf_pool_t *buf_pool, const page_id_t *begin,
 }
 
 /** Do what the page cleaner could not do meanwhile.
-@param[in]  buf_pool  buffer pool instance
-@param[in]  n_batches number of the batch that has ended */
+@param[in]  buf_pool   buffer pool instance
+@param[in]  n_batches  number of the batch that has ended */
 static void clean(buf_pool_t *buf_pool, size_t n_batches) {
-  auto lsn = log_sync_flush_lsn(*log_sys);
+  auto lsn = srv_flush_sync ? log_sync_flush_lsn(*log_sys) : lsn_t{0};
 
   if (lsn == 0 && n_batches % BATCHES_PER_TURN == 0) {
     lsn = LSN_MAX;
   }
+
   if (lsn != 0) {
-    buf_flush_do_batch(buf_pool, BUF_FLUSH_LIST, BATCH_PAGES, lsn, nullptr);
+    while (!buf_flush_do_batch(buf_pool, BUF_FLUSH_LIST, BATCH_PAGES, lsn,
+                               nullptr)) {
+      buf_flush_await_no_flushing(buf_pool, BUF_FLUSH_LIST);
+    }
+    buf_flush_await_no_flushing(buf_pool, BUF_FLUSH_LIST);
   }
 }
 
-void flush_pages(buf_pool_t *buf_pool, const Flush_observer *observer,
-                 const trx_t *trx) {
-  if (observer == nullptr || trx == nullptr || trx->mysql_thd == nullptr ||
-      !thd_ddl_flush_batch(trx->mysql_thd)) {
-    return;
+/** Flushes the pages of an index build. */
+class Flusher {
+ public:
+  Flusher(const Flush_observer *observer, const trx_t *trx)
+      : m_observer(observer), m_trx(trx) {}
+
+  /** Flush until there is nothing more to be done, or the statement is killed.
+   */
+  void run() {
+    size_t n_idle_rounds = 0;
+
+    while (n_idle_rounds < IDLE_ROUNDS && !trx_is_interrupted(m_trx)) {
+      m_n_found = 0;
+      m_n_flushed = 0;
+      m_is_full = false;
+
+      for (ulint i = 0; i < srv_buf_pool_instances; ++i) {
+        flush(buf_pool_from_array(i));
+      }
+
+      if (m_n_found == 0) {
+        break;
+      }
+
+      n_idle_rounds = m_n_flushed == 0 ? n_idle_rounds + 1 : 0;
+
+      if (m_n_flushed < m_n_found && !m_is_full) {
+        std::this_thread::sleep_for(PAUSE);
+      }
+    }
+
+    for (const auto space_id : m_spaces) {
+      fil_flush(space_id);
+    }
   }
 
-  const auto pages = find_pages(buf_pool, observer);
-  size_t n_flushed = 0;
-  size_t n_batches = 0;
+ private:
+  /** Flush what is found in a buffer pool instance. */
+  void flush(buf_pool_t *buf_pool) {
+    const auto pages = find_pages(buf_pool, m_observer);
 
-  for (size_t begin = 0; begin < pages.size() && !trx_is_interrupted(trx);
-       begin += BATCH_PAGES) {
-    const auto n = std::min(BATCH_PAGES, pages.size() - begin);
-    const std::lock_guard<std::mutex> turn(s_turn);
+    m_n_found += pages.size();
+    m_is_full = m_is_full || pages.size() >= LISTED_PAGES;
 
-    n_flushed +=
-        flush_batch(buf_pool, &pages[begin], &pages[begin] + n, observer);
-    clean(buf_pool, ++n_batches);
+    for (size_t begin = 0; begin < pages.size() && !trx_is_interrupted(m_trx);
+         begin += BATCH_PAGES) {
+      const auto first = &pages[begin];
+      const auto last = first + std::min(BATCH_PAGES, pages.size() - begin);
+
+      for (auto page = first; page != last; ++page) {
+        m_spaces.insert(page->space());
+      }
+      m_n_flushed += flush_batch(buf_pool, first, last, m_observer);
+      clean(buf_pool, ++m_n_batches);
+    }
   }
 
-  if (n_flushed > 0) {
-    fil_flush_file_spaces();
+  /** Whose pages. */
+  const Flush_observer *m_observer;
+
+  /** Transaction of the build. */
+  const trx_t *m_trx;
+
+  /** Tablespaces of the pages; full-text indexes have some of their own. */
+  std::set<space_id_t> m_spaces;
+
+  /** Batches so far. */
+  size_t m_n_batches{};
+
+  /** Dirty pages found in this round. */
+  size_t m_n_found{};
+
+  /** Pages written in this round. */
+  size_t m_n_flushed{};
+
+  /** Whether there may be more pages than were looked for in this round. */
+  bool m_is_full{};
+};
+
+void flush_pages(const Flush_observer *observer, const trx_t *trx) {
+  if (trx != nullptr && trx->mysql_thd != nullptr &&
+      thd_ddl_flush_batch(trx->mysql_thd)) {
+    Flusher(observer, trx).run();
   }
 }
 

@@ -35,7 +35,6 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 
 class THD;
 class Flush_observer;
-struct buf_pool_t;
 struct trx_t;
 
 namespace ddl {
@@ -1001,14 +1000,12 @@ class Pass {
   Pass &operator=(const Pass &) = delete;
 };
 
-/** Flush the pages of an index build in batches; see ddl/ddl0flush.cc. Pages
-that somebody holds are left, and all of them with innodb_ddl_flush_batch=OFF or
-if the statement was killed.
-@param[in]  buf_pool  buffer pool instance
-@param[in]  observer  whose pages; nullptr = do nothing
+/** Flush the pages of an index build in batches; see ddl/ddl0flush.cc. What
+somebody holds is left, and all of them with innodb_ddl_flush_batch=OFF or if
+the statement was killed.
+@param[in]  observer  whose pages
 @param[in]  trx       transaction of the build; nullptr = do nothing */
-void flush_pages(buf_pool_t *buf_pool, const Flush_observer *observer,
-                 const trx_t *trx);
+void flush_pages(const Flush_observer *observer, const trx_t *trx);
 
 /** What an index build knows about its merge; owned by the Builder. */
 struct Build;

@@ -31,7 +31,8 @@ static MYSQL_THDVAR_BOOL(
 static MYSQL_SYSVAR_BOOL(
     ddl_merge_drop_cache, ddl::kway::g_drop_cache, PLUGIN_VAR_OPCMDARG,
     "Drop each block of the temporary files of an index build from the page "
-    "cache after every I/O.",
+    "cache after every I/O; OFF drops only what is written beyond a share of "
+    "the memory.",
     nullptr, nullptr, false);
 
 static MYSQL_THDVAR_BOOL(
