@@ -24,12 +24,12 @@ Rules:
    statement is committed after that, and nothing could make them anew. That a
    page is no longer dirty does not say so: its file is flushed later.
 3. As long as a batch is under way the page cleaner leaves out its own in the
-same buffer pool instance. Therefore batches are small, and between them its
-work is done here: what a checkpoint waits for, and now and then the oldest
-pages of all.
+   same buffer pool instance. Therefore batches are small, and between them its
+   work is done here: what a checkpoint waits for, and now and then the oldest
+   pages of all.
 4. A page that somebody holds is left for a later round. Only one that is
-latched in the instant after it was looked at is waited for, and what is flushed
-for the page cleaner, as it does. The caller holds no latch. */
+   latched in the instant after it was looked at is waited for, and what is
+   flushed for the page cleaner, as it does. The caller holds no latch. */
 
 #include <algorithm>
 #include <chrono>

@@ -33,7 +33,6 @@ Floating-point numbers, the old DECIMAL and geometry end the key. */
 #include "my_sys.h"
 #include "mysql/strings/m_ctype.h"
 #include "mysql_com.h"
-#include "ut0dbg.h"
 
 namespace ddl::kway {
 

@@ -800,11 +800,6 @@ void Build::expect(Builder *builder [[maybe_unused]],
 
 bool Build::checks_duplicates(Builder *builder) { return takes_load(builder); }
 
-/** @return whether the sort buffer of an index may share memory with others. */
-static bool shares_memory(const dict_index_t *index) {
-  return !dict_index_is_spatial(index) && !(index->type & DICT_FTS);
-}
-
 void Build::join_memory(Builder *builder, size_t n_threads,
                         std::pair<size_t, size_t> buffer_size) {
   auto &ctx = builder->m_ctx;
@@ -820,7 +815,7 @@ void Build::join_memory(Builder *builder, size_t n_threads,
 
   /* What is loaded in the order of the scan has no runs to be written. */
   const auto shares = [&](const dict_index_t *index) {
-    return shares_memory(index) &&
+    return !dict_index_is_spatial(index) && !(index->type & DICT_FTS) &&
            !(ctx.m_skip_pk_sort && index->is_clustered());
   };
 

@@ -529,14 +529,10 @@ static size_t merge_bytes(size_t memory_bytes, size_t n, size_t reader_bytes,
 
 TEST(Kway_plan, small_buffers_where_the_page_cache_reads) {
   /* The table of the documentation: 88 runs in each of 4 files. */
-  Shape shape{};
+  auto shape = default_shape();
   shape.m_n_runs = 88;
-  shape.m_n_files = 4;
   shape.m_file_bytes = 88 * 118784;
-  shape.m_sort_memory_bytes = 256 * 1024;
-  shape.m_load_memory_bytes = 256 * 1024;
   shape.m_reader_bytes = 200;
-  shape.m_feeds_load = true;
   EXPECT_EQ(0U, make_plan(shape).m_passes);
 
   shape.m_is_direct = true;
