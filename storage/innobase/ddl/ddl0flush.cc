@@ -178,8 +178,8 @@ static void clean(buf_pool_t *buf_pool, size_t n_batches) {
 /** Flushes the pages of an index build. */
 class Flusher {
  public:
-  Flusher(const Flush_observer *observer, const trx_t *trx)
-      : m_observer(observer), m_trx(trx) {}
+  Flusher(space_id_t space_id, const Flush_observer *observer, const trx_t *trx)
+      : m_observer(observer), m_trx(trx), m_spaces{space_id} {}
 
   /** Flush until there is nothing more to be done, or the statement is killed.
    */
@@ -201,7 +201,7 @@ class Flusher {
 
       n_idle_rounds = m_n_flushed == 0 ? n_idle_rounds + 1 : 0;
 
-      if (m_n_flushed < m_n_found && !m_is_full) {
+      if (m_n_flushed == 0 || (m_n_flushed < m_n_found && !m_is_full)) {
         std::this_thread::sleep_for(PAUSE);
       }
     }
@@ -238,7 +238,8 @@ class Flusher {
   /** Transaction of the build. */
   const trx_t *m_trx;
 
-  /** Tablespaces of the pages; full-text indexes have some of their own. */
+  /** Tablespaces of the pages: that of the build, whoever has written its
+  pages, and those that full-text indexes have of their own. */
   std::set<space_id_t> m_spaces;
 
   /** Batches so far. */
@@ -254,10 +255,11 @@ class Flusher {
   bool m_is_full{};
 };
 
-void flush_pages(const Flush_observer *observer, const trx_t *trx) {
+void flush_pages(space_id_t space_id, const Flush_observer *observer,
+                 const trx_t *trx) {
   if (trx != nullptr && trx->mysql_thd != nullptr &&
       thd_ddl_flush_batch(trx->mysql_thd)) {
-    Flusher(observer, trx).run();
+    Flusher(space_id, observer, trx).run();
   }
 }
 

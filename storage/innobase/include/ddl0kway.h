@@ -1003,9 +1003,12 @@ class Pass {
 /** Flush the pages of an index build in batches; see ddl/ddl0flush.cc. What
 somebody holds is left, and all of them with innodb_ddl_flush_batch=OFF or if
 the statement was killed.
+@param[in]  space_id  tablespace of the build, which is on stable storage when
+                      this returns
 @param[in]  observer  whose pages
 @param[in]  trx       transaction of the build; nullptr = do nothing */
-void flush_pages(const Flush_observer *observer, const trx_t *trx);
+void flush_pages(uint32_t space_id, const Flush_observer *observer,
+                 const trx_t *trx);
 
 /** What an index build knows about its merge; owned by the Builder. */
 struct Build;
