@@ -36,7 +36,10 @@ def names_of_status(edits: str, sources: str) -> set[str]:
         for name, entries in re.findall(r"SHOW_VAR (\w+)\[\] = \{(.*?)\{(?:nullptr|NullS)", sources, re.DOTALL)
     }
     found: set[str] = set()
-    for name, value, kind in re.findall(r'\{"(\w+)",\s*\(char \*\)&?([\w:.\[\]]+),\s*(SHOW_\w+)', edits):
+    # An entry has the array itself, or a pointer to it that is shorter to write.
+    pointers = dict(re.findall(r"char \*const (\w+) = \(char \*\)([\w:]+);", sources))
+    for name, value, kind in re.findall(r'\{"(\w+)",\s*(?:\(char \*\)&?)?([\w:.\[\]]+),\s*(SHOW_\w+)', edits):
+        value = pointers.get(value, value)
         whole = name.lower() if name[0].isupper() else f"innodb_{name}"  # InnoDB's own list has no prefix
         found |= {f"{whole}_{entry}" for entry in arrays.pop(value.split("::")[-1])} if kind == "SHOW_ARRAY" else {whole}
     assert arrays == {}  # each is shown
@@ -60,14 +63,18 @@ def test_names_are_found_in_lists_and_arrays() -> None:
     {"startup_usec", (char *)&progress::g_usec[0], SHOW_LONGLONG,
     {"Binlog_scan", (char *)binlog::g_array, SHOW_ARRAY,
     {"map", (char *)map_status, SHOW_ARRAY,
+    {"merge", merge_status, SHOW_ARRAY,
     """
     sources = """
     SHOW_VAR g_array[] = {{"bytes", (char *)&s_bytes, SHOW_LONGLONG, SHOW_SCOPE_GLOBAL}, {NullS, NullS, SHOW_LONG}};
     static SHOW_VAR map_status[] = {
         {"state", (char *)&g_status.state, SHOW_CHAR, SHOW_SCOPE_GLOBAL},
         {"files", (char *)&g_status.files, SHOW_LONGLONG, SHOW_SCOPE_GLOBAL}, {nullptr, nullptr, SHOW_LONG}};
+    SHOW_VAR g_list[] = {{"passes", (char *)&g_passes, SHOW_LONGLONG, SHOW_SCOPE_GLOBAL}, {nullptr, nullptr, SHOW_LONG}};
+    static char *const merge_status = (char *)merge::g_list;
     """
     wanted = {"innodb_check_files", "innodb_startup_usec", "binlog_scan_bytes", "innodb_map_state", "innodb_map_files"}
+    wanted |= {"innodb_merge_passes"}
     assert names_of_status(edits, sources) == wanted
 
 
