@@ -85,6 +85,8 @@ LEFT_OUT = {
     # Seen: one in 400,000.
     recovered.LSN_ALONE: (1 / 50_000, 5),
 }
+# Of so many crashes of a kind one must have met an index build.
+MANY_CRASHES = 60
 # With so many commits there must have been an import.
 MANY_COMMITS = 1500
 # Of so many replicas at least one must have been compared, although MySQL lets each of them be excused.
@@ -332,7 +334,7 @@ def _details(counts: Counts) -> str:
         f" {counts.kills_in_undo_scan['undo scan']} arranged;"
         f" undo tablespaces: {counts.undo['undo-create']} made, {counts.undo['undo-drop']} dropped, {counts.undo_left} left behind,"
         f" none made in {counts.undo_barred} of {counts.loads} loads;"
-        f" {_text(counts)};"
+        f" {_text(counts)}; definitions under way at crashes: {_under_way(counts)};"
         f" {_redo(counts)};"
         f" {counts.anew} servers started anew before load;"
         f" {counts.unrepaired} disks on which stock does not start either, {counts.without_key} directories without the key of an"
@@ -379,6 +381,13 @@ def _text(counts: Counts) -> str:
         f"full-text indexes: {asked[fulltext.WORDS]} words looked up in {asked[fulltext.INDEXES]},"
         f" {asked[fulltext.STORED]} rows in their files and {asked[fulltext.CACHED]} in the cache; definitions: {steps}"
     )
+
+
+def _under_way(counts: Counts) -> str:
+    """By the kind of crash."""
+    found = sorted(counts.under_way.items())
+    by_kind = {kind: ", ".join(f"{name} {number}" for (of, name), number in found if of == kind) for (kind, _), _ in found}
+    return "; ".join(f"{kind}: {said}" for kind, said in by_kind.items()) or "none"
 
 
 def _redo(counts: Counts) -> str:
@@ -480,6 +489,9 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "loads": counts.loads,
         "text": dict(counts.text),
         "text_steps": dict(counts.text_steps),
+        "under_way": [
+            {"kind": kind, "definition": name, "times": number} for (kind, name), number in sorted(counts.under_way.items())
+        ],
         "undo": dict(counts.undo),
         "undo_barred": counts.undo_barred,
         "undo_left": counts.undo_left,
@@ -609,6 +621,9 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
                    "optimized": counts.text_steps["optimize"]}  # fmt: skip
         nothing = [what for what, number in numbers.items() if not number]
         problems += [f"full-text indexes: nothing was {what} in {counts.loads} loads" for what in nothing]
+    for kind, crashes in (("kill", counts.kills), ("power", counts.power_cuts)):
+        if crashes >= MANY_CRASHES and not counts.builds_under_way(kind):
+            problems.append(f"none of {crashes} crashes of kind {kind} has met an index build")
     if counts.importing >= MANY_COMMITS and not counts.imported:
         problems.append(f"no tablespace was imported in {counts.importing} commits")
     names, _ = subjects.turns(rig.subject, rig.binaries)

@@ -235,6 +235,8 @@ class KillLife:
             time.sleep(r.uniform(0, self._start_sec[False]))
         if how != "load" and server.process.poll():
             self._wrong(f"{server.binary.name} ended with {server.process.returncode} in its {how}: {server.errors()}")
+        if how == "load" and not server.has_died:
+            clients.take_under_way("kill")
         self._kill(server)
         if how != "start":
             self._verdict.wrong += clients.stop()

@@ -174,6 +174,8 @@ class Counts:
     # Acknowledged definitions of tables with full-text indexes, by kind, and what these indexes were asked: see fulltext.py.
     text_steps: Counter[str] = field(default_factory=Counter)
     text: Counter[str] = field(default_factory=Counter)
+    # Definitions that a crash under load has met under way, by the kind of crash and of definition.
+    under_way: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Files of undo tablespaces whose CREATE was acknowledged, and which are in the dictionary no more.
     undo_left: int = 0
     # Servers that were asked after a crash, by name.
@@ -221,6 +223,15 @@ class Counts:
                 mine.add(value)
             else:
                 setattr(self, name, mine + value)
+
+    def take_under_way(self, kind: str, histories: list[History], limit: float) -> None:
+        """Count the definitions that a crash at `limit` meets."""
+        steps = [step for history in histories for step in list(history.steps) if step.kind == "ddl"]
+        self.under_way.update((kind, step.ops[0][0]) for step in steps if step.was_under_way(limit))
+
+    def builds_under_way(self, kind: str) -> int:
+        """How many of them were index builds."""
+        return self.under_way[kind, "index"]
 
     def starts_with(self, name: str) -> Counter[str]:
         """Starts with a setting, by the kind of crash."""
@@ -511,6 +522,7 @@ class Clients:
         self._rig = rig
         self._may_import = may_import
         self._numbers = numbers
+        self._histories = {history.client: history for history in histories}
         self._journal = Journal(journal, histories)
         self._book = load.Book(
             self._journal,
@@ -555,6 +567,11 @@ class Clients:
             and any(client.is_alive() for client in clients)
         ):
             time.sleep(0.02)
+
+    def take_under_way(self, kind: str) -> None:
+        """Count the definitions that are under way now, when the server is about to be killed."""
+        alive = [self._histories[number] for number, client in self._clients.items() if client.is_alive()]
+        self._rig.counts.take_under_way(kind, alive, NEVER)
 
     def expect_end(self) -> None:
         """The server will be told to shut down."""

@@ -631,6 +631,7 @@ class Client(threading.Thread):
     def _do(self, step: Step) -> bool:
         """True if the server has acknowledged the step, False if it has refused it."""
         book, client = self._book, self._history.client
+        step.begun = book.position()
         self._history.steps.append(step)
         book.journal.begin(client, step)
         try:

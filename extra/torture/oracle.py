@@ -191,6 +191,7 @@ class Step:
     prepared: float | None = None
     decided: float | None = None  # the second phase was sent
     acknowledged: float | None = None
+    begun: float | None = None  # it was sent
 
     @property
     def is_transaction(self) -> bool:
@@ -209,6 +210,10 @@ class Step:
 
     def was_acknowledged(self, limit: float) -> bool:
         return self.acknowledged is not None and self.acknowledged < limit
+
+    def was_under_way(self, limit: float) -> bool:
+        """Whether a crash at `limit` comes between its beginning and its acknowledgement."""
+        return self.begun is not None and self.begun < limit and not self.was_acknowledged(limit)
 
     @property
     def has_changed_nothing(self) -> bool:

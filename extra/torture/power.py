@@ -274,6 +274,7 @@ class PowerLife:
             # A cut in a start that changes the release may come between the two commits of release.py, each of which is flushed.
             releases = before.releases.interrupted(recording.release)
             return cut, replace(before, is_torn=is_torn or before.is_torn, crash=crash, releases=releases)
+        self._rig.counts.take_under_way("power", recording.after, cut.limit)
         releases = Releases.settled(recording.release)
         return cut, Source(before.image, recording.after, cut.limit, releases, is_torn, crash)
 

@@ -210,6 +210,7 @@ class RedoLife:
                 clients.work(r.uniform(0.2, MAX_LOAD_SEC))
             except ServerError as problem:
                 self._verdict.wrong.append(str(problem))
+            clients.take_under_way("redo")
             server.kill()
             self._verdict.wrong += clients.stop()
         if not self._verdict.is_clean:

@@ -104,6 +104,14 @@ def test_only_what_was_acknowledged_before_the_cut_is_owed() -> None:
     assert made.judge(after(made, 0), limit=200).lost
 
 
+def test_a_step_is_under_way_from_its_beginning_to_its_acknowledgement() -> None:
+    step = Step(1, "ddl", [["index", "t0", "k1"]], acknowledged=200, begun=100)
+    assert [step.was_under_way(limit) for limit in (100, 101, 200, 201)] == [False, True, True, False]
+    step.acknowledged = None
+    assert step.was_under_way(NEVER)
+    assert not Step(2, "ddl", [["index", "t0", "k1"]]).was_under_way(NEVER)
+
+
 def test_definitions_have_no_number_in_the_server() -> None:
     create = Step(1, "ddl", [["create", "t0", "plain"]], acknowledged=0)
     index = Step(2, "ddl", [["index", "t0", "k1"]], acknowledged=0)
