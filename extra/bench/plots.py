@@ -47,6 +47,7 @@ SAME_COLOR = {
     "merge-ways": "fadvise",
     "merge-on-the-fly": "light",
     "merge-keep-cache": "light+threads",
+    "read-ahead": "map",
 }
 WIDTH_IN = 8.6
 BAR_IN = 0.34

@@ -46,6 +46,7 @@ UNDO_SCAN = "innodb_recovery_undo_scan"
 PREFETCH = "innodb_rollback_prefetch"
 POOL_LOAD = "innodb_buffer_pool_load_by_runs"
 POOL_DUMP = "innodb_buffer_pool_dump_interval"
+READ_AHEAD = "innodb_read_ahead_by_runs"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -68,6 +69,7 @@ STOCK_VALUES = {
     PREFETCH: "OFF",
     POOL_LOAD: "OFF",
     POOL_DUMP: "0",
+    READ_AHEAD: "OFF",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
@@ -278,6 +280,7 @@ DDL_SUBJECTS = (
     "merge-ways",
     "merge-on-the-fly",
     "merge-keep-cache",
+    "read-ahead",
     "defaults",
     "mariadb",
 )
@@ -343,6 +346,7 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
             "undo read ahead, and pages of rows in the rollback, too",
         ),
         "pool-load": ({POOL_LOAD: "ON"}, "buffer pool loaded with large reads"),
+        "read-ahead": ({READ_AHEAD: "ON"}, "linear read-ahead with large reads"),
         "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),
         "merge-on-the-fly": ({ON_THE_FLY: "ON"}, "last merge not written out"),
         "merge-keep-cache": ({DROP_CACHE: "OFF"}, "sort files stay in the page cache"),

@@ -249,6 +249,9 @@ class Startup_scan {
 /** The status variables Binlog_startup_scan_*. */
 extern SHOW_VAR g_startup_scan_status[];
 
+/** The same as the value of an element of such a list. */
+inline char *const scan_status = (char *)g_startup_scan_status;
+
 }  // namespace binlog
 
 #endif  // BINLOG_STARTUP_SCAN_H

@@ -39,7 +39,7 @@ def names_of_status(edits: str, sources: str) -> set[str]:
     # An entry has the array itself, or a pointer to it that is shorter to write.
     pointers = dict(re.findall(r"char \*const (\w+) = \(char \*\)([\w:]+);", sources))
     for name, value, kind in re.findall(r'\{"(\w+)",\s*(?:\(char \*\)&?)?([\w:.\[\]]+),\s*(SHOW_\w+)', edits):
-        value = pointers.get(value, value)
+        value = pointers.get(value.split("::")[-1], value)
         whole = name.lower() if name[0].isupper() else f"innodb_{name}"  # InnoDB's own list has no prefix
         found |= {f"{whole}_{entry}" for entry in arrays.pop(value.split("::")[-1])} if kind == "SHOW_ARRAY" else {whole}
     assert arrays == {}  # each is shown
@@ -63,7 +63,7 @@ def test_names_are_found_in_lists_and_arrays() -> None:
     {"startup_usec", (char *)&progress::g_usec[0], SHOW_LONGLONG,
     {"Binlog_scan", (char *)binlog::g_array, SHOW_ARRAY,
     {"map", (char *)map_status, SHOW_ARRAY,
-    {"merge", merge_status, SHOW_ARRAY,
+    {"merge", of::merge_status, SHOW_ARRAY,
     """
     sources = """
     SHOW_VAR g_array[] = {{"bytes", (char *)&s_bytes, SHOW_LONGLONG, SHOW_SCOPE_GLOBAL}, {NullS, NullS, SHOW_LONG}};

@@ -35,8 +35,9 @@ wait_for_read(), and makes the page anew when it was dropped.
   waits with blocks in his hands: buf_LRU_get_free_block() calls before_wait()
   when the next thing to do is to flush or to sleep, and that reads what was
   collected. The run then ends with the block that was waited for. It is gone
-  through from its last page, the one that is needed first, so that the rest
-  which is left out is the part that is needed last.
+  through from the page that is needed first, the last one of an undo log, the
+  first one of a scan, so that the rest which is left out is the part that is
+  needed last. Readers go on with it.
 
 The tablespace is held with fil_space_acquire_silent() all the time, so it is
 neither dropped nor truncated meanwhile. The file of an undo tablespace stays
@@ -84,6 +85,11 @@ namespace {
 /** Bytes of a large read. For a volume of 3,000 reads and 125 MiB a second, 42
 KiB would do. */
 constexpr size_t RUN_BYTES = 1024 * 1024;
+
+#ifndef UNIV_PFS_THREAD
+/** There are no keys of threads. */
+#define io_read_thread_key PFS_NOT_INSTRUMENTED
+#endif /* !UNIV_PFS_THREAD */
 
 /** Who takes blocks in this thread. */
 thread_local Collector *s_collector = nullptr;
@@ -133,35 +139,61 @@ page_no_t most_pages() {
 }
 
 void Readers::end() {
+  std::vector<IB_thread> threads;
   {
     std::lock_guard<std::mutex> guard{m_mutex};
     m_is_over = true;
     m_queue.clear();
     m_changed.notify_all();
+    threads.swap(m_threads);
   }
 
-  for (auto &thread : m_threads) {
+  for (auto &thread : threads) {
     thread.join();
   }
-  m_threads.clear();
 }
 
-void Readers::submit(const std::vector<Run> &runs) {
+void Readers::start_threads(size_t n_runs) {
   try {
-    while (m_threads.size() < std::min(runs.size(), m_max_threads)) {
+    while (m_threads.size() < std::min(n_runs, m_max_threads)) {
       m_threads.push_back(os_thread_create(
-          PFS_NOT_INSTRUMENTED, m_threads.size(), [this]() { work(); }));
+          io_read_thread_key, srv_n_read_io_threads + m_threads.size(),
+          [this]() { work(); }));
       m_threads.back().start();
     }
   } catch (const std::system_error &) {
     /* Those that there are do it. */
   }
+}
+
+void Readers::submit(const std::vector<Run> &runs) {
+  std::lock_guard<std::mutex> guard{m_mutex};
+
+  start_threads(runs.size());
 
   if (!m_threads.empty()) {
-    std::lock_guard<std::mutex> guard{m_mutex};
     m_queue.insert(m_queue.end(), runs.begin(), runs.end());
     m_changed.notify_all();
   }
+}
+
+bool Readers::try_submit(const Run &run, size_t max_waiting) {
+  std::lock_guard<std::mutex> guard{m_mutex};
+
+  if (m_is_over || m_queue.size() >= max_waiting) {
+    return false;
+  }
+
+  start_threads(m_n_running + m_queue.size() + 1);
+
+  if (m_threads.empty()) {
+    return false;
+  }
+
+  m_queue.push_back(run);
+  m_changed.notify_all();
+
+  return true;
 }
 
 void Readers::wait() {
@@ -186,10 +218,14 @@ void Readers::work() {
 
     lock.unlock();
 
-    const auto result =
-        read(run.space_id, run.low, run.high, [](page_no_t, const byte *) {});
-    m_n_pages += result.n_pages;
-    m_n_reads += result.n_reads;
+    for (page_no_t n_left = run.high - run.low + 1; n_left > 0;) {
+      const auto result =
+          read(run.space_id, run.high - n_left + 1, run.high, Order::ASCENDING,
+               [](page_no_t, const byte *) {});
+      m_n_pages += result.n_pages;
+      m_n_reads += result.n_reads;
+      n_left = result.success ? result.n_left_out : 0;
+    }
 
     lock.lock();
     --m_n_running;
@@ -226,7 +262,9 @@ bool File_reader::read_all(const Pages &) { return false; }
 
 bool File_reader::read_one(buf_page_t *) { return false; }
 
-Result read(space_id_t, page_no_t, page_no_t, const On_page &) { return {}; }
+Result read(space_id_t, page_no_t, page_no_t, Order, const On_page &) {
+  return {};
+}
 
 bool wait_for_read(const page_id_t &) { return false; }
 
@@ -314,10 +352,11 @@ class Reader : public Collector {
         m_on_page(on_page) {}
 
   /** Read pages.
-  @param[in]  low   first page
-  @param[in]  high  last page
+  @param[in]  low    first page
+  @param[in]  high   last page
+  @param[in]  order  which page is needed first
   @return what was read */
-  Result read(page_no_t low, page_no_t high);
+  Result read(page_no_t low, page_no_t high, Order order);
 
   /** The thread is about to wait for a free block: hold none. */
   void before_wait() override;
@@ -349,7 +388,8 @@ class Reader : public Collector {
   File_reader m_reader;
   /** Called for each page that was read. */
   const On_page &m_on_page;
-  /** Adjacent pages that wait for being read, last page first. */
+  /** Adjacent pages that wait for being read, in the order in which they are
+  needed. */
   File_reader::Pages m_pages;
   /** True if the buffer pool had no block that could be had at once. */
   bool m_has_waited{false};
@@ -357,7 +397,7 @@ class Reader : public Collector {
   Result m_result;
 };
 
-Result Reader::read(page_no_t low, page_no_t high) {
+Result Reader::read(page_no_t low, page_no_t high, Order order) {
   const Taking taking{this};
 
   m_result.success = true;
@@ -366,7 +406,9 @@ Result Reader::read(page_no_t low, page_no_t high) {
   auto n_left = high - low + 1;
 
   while (n_left > 0 && m_result.success && !m_has_waited) {
-    const auto page_no = low + --n_left;
+    const auto page_no =
+        order == Order::ASCENDING ? high + 1 - n_left : low + n_left - 1;
+    --n_left;
 
     const bool is_special =
         page_no % m_page_size.physical() <= FSP_IBUF_BITMAP_OFFSET;
@@ -403,7 +445,10 @@ void Reader::read_pages() {
   }
 
   const auto pages = std::exchange(m_pages, {});
-  const bool all_full = m_reader.read_all({pages.rbegin(), pages.rend()});
+  const bool is_ascending =
+      pages.front()->id.page_no() <= pages.back()->id.page_no();
+  const bool all_full = m_reader.read_all(
+      is_ascending ? pages : File_reader::Pages{pages.rbegin(), pages.rend()});
 
   if (!all_full) {
     m_result.success = false;
@@ -504,7 +549,7 @@ class Open_file {
 
 }  // namespace
 
-Result read(space_id_t space_id, page_no_t low, page_no_t high,
+Result read(space_id_t space_id, page_no_t low, page_no_t high, Order order,
             const On_page &on_page) {
   ut_ad(low <= high);
 
@@ -542,7 +587,7 @@ Result read(space_id_t space_id, page_no_t low, page_no_t high,
     return {};
   }
 
-  return Reader(space, on_page).read(low, high);
+  return Reader(space, on_page).read(low, high, order);
 }
 
 bool wait_for_read(const page_id_t &page_id) {

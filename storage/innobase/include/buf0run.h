@@ -36,13 +36,16 @@ struct Result {
   size_t n_pages{0};
   /** Read calls that it took. */
   size_t n_reads{0};
-  /** Pages from the first one on that were left out, because the buffer pool
-  had no block for them that was free or could be evicted at once. */
+  /** Pages that were left out, because the buffer pool had no block for them
+  that was free: those that are needed last. */
   page_no_t n_left_out{0};
   /** False if the tablespace is not there, cannot be read in this way, or is
   being dropped, or if a read failed: it is better not to try again. */
   bool success{false};
 };
+
+/** In which order the pages of a run are needed. */
+enum class Order { ASCENDING, DESCENDING };
 
 /** Called for each page that was read, before others can see it.
 @param[in]  page_no  page number
@@ -58,10 +61,11 @@ callers together read at a time is for them to limit.
 @param[in]  space_id  tablespace
 @param[in]  low       first page
 @param[in]  high      last page; nothing is read if it lies behind the end
+@param[in]  order     which page is needed first: it is the first to be there
 @param[in]  on_page   called for each page that was read
 @return what was read */
 [[nodiscard]] Result read(space_id_t space_id, page_no_t low, page_no_t high,
-                          const On_page &on_page);
+                          Order order, const On_page &on_page);
 
 /** Open the file of a tablespace, and keep it open.
 @param[in]  space  tablespace of one file, acquired
@@ -93,11 +97,13 @@ struct Run {
 /** @return how many pages a run may have to be one large read: 1 MiB of them */
 [[nodiscard]] page_no_t most_pages();
 
-/** Threads that read runs. Most of the time they wait for the volume. */
+/** Threads that read runs. Most of the time they wait for the volume. For the
+performance schema they are threads like those of MySQL that read. */
 class Readers {
  public:
   /** Constructor.
-  @param[in]  max_threads  most threads; they are started when there are runs */
+  @param[in]  max_threads  most threads; they are started when there are runs,
+  and stay until end() */
   explicit Readers(size_t max_threads) : m_max_threads(max_threads) {}
   ~Readers() { end(); }
 
@@ -108,6 +114,13 @@ class Readers {
   is read.
   @param[in]  runs  runs, in the order in which they are begun */
   void submit(const std::vector<Run> &runs);
+
+  /** Have a run read, unless others wait. Several threads may call this at a
+  time, with latches of pages other than those of the run.
+  @param[in]  run          the run
+  @param[in]  max_waiting  most runs that may wait with it
+  @return false if it is not going to be read */
+  [[nodiscard]] bool try_submit(const Run &run, size_t max_waiting);
 
   /** Wait until all runs are read. */
   void wait();
@@ -126,9 +139,13 @@ class Readers {
   /** Body of each thread. */
   void work();
 
+  /** Start threads, if there are too few. The mutex is held.
+  @param[in]  n_runs  runs that wait, or are about to */
+  void start_threads(size_t n_runs);
+
   /** Most threads. */
   const size_t m_max_threads;
-  /** Protects the members up to m_is_over. */
+  /** Protects the members up to m_threads. */
   std::mutex m_mutex;
   /** One of them has changed. */
   std::condition_variable m_changed;

@@ -45,7 +45,7 @@ static MYSQL_SYSVAR_UINT(
       MYSQL_SYSVAR(tablespace_check_threads)
 
 /** Innodb_tablespace_check_* */
-static SHOW_VAR tablespace_check_status[] = {
+static SHOW_VAR tablespace_check_status_list[] = {
     {"files", (char *)&tablespace_check::g_status.files, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"files_read", (char *)&tablespace_check::g_status.files_read,
@@ -55,5 +55,7 @@ static SHOW_VAR tablespace_check_status[] = {
     {"usec", (char *)&tablespace_check::g_status.usec, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
+
+static char *const check_status = (char *)tablespace_check_status_list;
 
 #endif /* fil0check_vars_h */

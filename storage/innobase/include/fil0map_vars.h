@@ -36,7 +36,7 @@ static MYSQL_SYSVAR_UINT(
   MYSQL_SYSVAR(tablespace_map), MYSQL_SYSVAR(tablespace_map_verify_rate)
 
 /** Innodb_tablespace_map_* */
-static SHOW_VAR tablespace_map_status[] = {
+static SHOW_VAR tablespace_map_status_list[] = {
     {"files_trusted", (char *)&tablespace_map::g_status.files_trusted,
      SHOW_LONGLONG, SHOW_SCOPE_GLOBAL},
     {"directories_changed",
@@ -49,5 +49,7 @@ static SHOW_VAR tablespace_map_status[] = {
     {"state", (char *)&tablespace_map::g_status.state, SHOW_CHAR_PTR,
      SHOW_SCOPE_GLOBAL},
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
+
+static char *const map_status = (char *)tablespace_map_status_list;
 
 #endif /* fil0map_vars_h */

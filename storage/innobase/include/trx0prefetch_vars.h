@@ -26,11 +26,13 @@ static MYSQL_SYSVAR_BOOL(
 #define ROLLBACK_PREFETCH_VARIABLES MYSQL_SYSVAR(rollback_prefetch)
 
 /** Innodb_rollback_prefetch_* */
-static SHOW_VAR rollback_prefetch_status[] = {
+static SHOW_VAR rollback_prefetch_status_list[] = {
     {"pages", (char *)&rollback_prefetch::g_status.pages, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"reads", (char *)&rollback_prefetch::g_status.reads, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
+
+static char *const prefetch_array = (char *)rollback_prefetch_status_list;
 
 #endif /* trx0prefetch_vars_h */

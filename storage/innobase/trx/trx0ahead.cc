@@ -84,7 +84,8 @@ class Server_pool : public Pool {
  public:
   buf_run::Result read(space_id_t space_id, const Run &run,
                        const buf_run::On_page &on_page) override {
-    return buf_run::read(space_id, run.low, run.high, on_page);
+    return buf_run::read(space_id, run.low, run.high,
+                         buf_run::Order::DESCENDING, on_page);
   }
 
   bool is_cached(const page_id_t &page_id) override {
