@@ -174,7 +174,8 @@ class Counts:
     # Acknowledged definitions of tables with full-text indexes, by kind, and what these indexes were asked: see fulltext.py.
     text_steps: Counter[str] = field(default_factory=Counter)
     text: Counter[str] = field(default_factory=Counter)
-    # Definitions that a crash under load has met under way, by the kind of crash and of definition.
+    # Crashes under load, by kind, and definitions that they have met under way, by the kind of crash and of definition.
+    under_load: Counter[str] = field(default_factory=Counter)
     under_way: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Files of undo tablespaces whose CREATE was acknowledged, and which are in the dictionary no more.
     undo_left: int = 0
@@ -224,10 +225,11 @@ class Counts:
             else:
                 setattr(self, name, mine + value)
 
-    def take_under_way(self, kind: str, histories: list[History], limit: float) -> None:
-        """Count the definitions that a crash at `limit` meets."""
+    def take_under_way(self, kind: str, histories: list[History], limit: float, begun: float = NEVER) -> None:
+        """Count a crash under load, and the definitions that it meets: sent before `begun`, not acknowledged before `limit`."""
+        self.under_load[kind] += 1
         steps = [step for history in histories for step in list(history.steps) if step.kind == "ddl"]
-        self.under_way.update((kind, step.ops[0][0]) for step in steps if step.was_under_way(limit))
+        self.under_way.update((kind, step.ops[0][0]) for step in steps if step.was_under_way(begun, limit))
 
     def builds_under_way(self, kind: str) -> int:
         """How many of them were index builds."""

@@ -211,9 +211,9 @@ class Step:
     def was_acknowledged(self, limit: float) -> bool:
         return self.acknowledged is not None and self.acknowledged < limit
 
-    def was_under_way(self, limit: float) -> bool:
-        """Whether a crash at `limit` comes between its beginning and its acknowledgement."""
-        return self.begun is not None and self.begun < limit and not self.was_acknowledged(limit)
+    def was_under_way(self, begun: float, limit: float) -> bool:
+        """Whether it was sent before `begun` and not acknowledged before `limit`."""
+        return self.begun is not None and self.begun < begun and not self.was_acknowledged(limit)
 
     @property
     def has_changed_nothing(self) -> bool:

@@ -274,7 +274,6 @@ class PowerLife:
             # A cut in a start that changes the release may come between the two commits of release.py, each of which is flushed.
             releases = before.releases.interrupted(recording.release)
             return cut, replace(before, is_torn=is_torn or before.is_torn, crash=crash, releases=releases)
-        self._rig.counts.take_under_way("power", recording.after, cut.limit)
         releases = Releases.settled(recording.release)
         return cut, Source(before.image, recording.after, cut.limit, releases, is_torn, crash)
 
@@ -311,6 +310,8 @@ class PowerLife:
                 self._rig, place, binary.name, owed.histories, owed.limit, wants_pages, owed.crash, owed.releases
             )  # fmt: skip
         self._rig.counts.power_cuts += 1
+        if owed.histories is recording.after:
+            self._rig.counts.take_under_way("power", owed.histories, owed.limit, recording.entries[cut.flush].begin)
         if self._is_unrepaired(verdict, make, owed.is_torn):
             return True
         self._rig.counts.kept_whole += cut.kept_whole

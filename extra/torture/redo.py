@@ -206,6 +206,7 @@ class RedoLife:
                 for copy in copies[:-1]:
                     clients.work(r.uniform(0.2, MAX_LOAD_SEC))
                     with server.frozen():
+                        clients.take_under_way("redo")
                         _copy(place.data, copy)
                 clients.work(r.uniform(0.2, MAX_LOAD_SEC))
             except ServerError as problem:

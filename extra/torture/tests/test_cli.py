@@ -30,7 +30,6 @@ GOOD = partial(
     pages_recovered=99, pages_compared=999, recovered=Counter({(Crash("kill", "stock"), "ours"): 9}),
     text=Counter(indexes=4, words=40, stored=9, cached=9), text_steps=Counter(optimize=2),
 )  # fmt: skip
-BUILD = Counter({("kill", "index"): 1})
 MADE = Counter({"undo-create": 1})
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
 FOUND = dict.fromkeys(canaries.names(Rig({}, "ours", Path(), ["innochecksum"]), [*KINDS, "redo"]), True)
@@ -64,8 +63,8 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"power_cuts": 17, "unmountable": 3}, "3 of 20 disks"),
         ({"power_cuts": 0, "unmountable": 5}, "there was no power cut"),
         ({"power_cuts": 20, "unrepaired": 3}, "on 3 of 20 disks stock"),
-        ({"kills": 99, "without_key": 2, "under_way": BUILD}, "after 2 of 99 kills a server lacked the key"),
-        ({"kills": 59, "power_cuts": 40, "blocked": Counter({Crash("kill", "ours"): 2, Crash("power", "older"): 1})},
+        ({"kills": 99, "without_key": 2}, "after 2 of 99 kills a server lacked the key"),
+        ({"kills": 60, "power_cuts": 39, "blocked": Counter({Crash("kill", "ours"): 2, Crash("power", "older"): 1})},
          "after 99 kills and cuts 3 servers were blocked"),
         ({"pages_checked": 0}, "no page"),
         ({"map_used": {}}, "none of 20 starts"),
@@ -94,9 +93,9 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"loads": 30, "undo": MADE, "text_steps": Counter(index=9)}, "nothing was optimized in 30 loads"),
         ({"loads": 30, "undo_barred": 16, "undo": MADE}, "16 of 30 loads could make no undo"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
-        ({"power_cuts": 60}, "none of 60 crashes of kind power has met an index build"),
-        ({"kills": 60, "under_way": Counter({("kill", "rebuild"): 2, ("power", "index"): 3})},
-         "none of 60 crashes of kind kill has met an index build"),
+        ({"under_load": Counter(power=60)}, "none of 60 crashes of kind power under load has met an index build"),
+        ({"under_load": Counter(kill=60, power=60), "under_way": Counter({("kill", "rebuild"): 2, ("power", "index"): 3})},
+         "none of 60 crashes of kind kill under load has met an index build"),
         ({"turns": Counter(ours=70, stock=20)}, "off had none of 90 turns"),
         (
             {"recovered": Counter({(Crash("kill", "ours"), "stock"): 50, (Crash("power", "stock"), "off"): 30})},
@@ -125,16 +124,20 @@ def test_what_a_crash_meets_are_definitions_that_were_sent_and_not_acknowledged(
     history, counts = History(0, State()), Counts()
     insert, index = [["insert", "w", 0, 9, 1]], [["index", "w", "k1"]]
     history.steps = [Step(1, "ddl", index, begun=10, acknowledged=20), Step(2, "tx", insert, begun=20)]
-    counts.take_under_way("power", [history], 15)
+    counts.take_under_way("power", [history], 20, 15)
     assert counts.under_way == {("power", "index"): 1}
-    counts.take_under_way("power", [history], 25)
+    counts.take_under_way("power", [history], 20, 10)
+    counts.take_under_way("power", [history], 25, 20)
     counts.take_under_way("kill", [history], NEVER)
     assert counts.under_way == {("power", "index"): 1}
+    assert counts.under_load == {"power": 3, "kill": 1}
 
 
 def test_what_crashes_have_met_is_said_and_written() -> None:
     counts = GOOD(under_way=Counter({("kill", "index"): 2, ("kill", "drop"): 1, ("power", "index"): 4}))
-    assert "definitions under way at crashes: kill: drop 1, index 2; power: index 4;" in cli._details(counts)
+    counts.under_load.update(kill=5, power=6, redo=1)
+    said = "kill, 5 under load: drop 1, index 2; power, 6 under load: index 4; redo, 1 under load: none;"
+    assert f"definitions under way at crashes: {said}" in cli._details(counts)
     written = {"kind": "power", "definition": "index", "times": 4}
     assert written in cast(list[Any], cli._report(counts, 7, FOUND)["under_way"])
     assert "definitions under way at crashes: none;" in cli._details(GOOD())

@@ -106,10 +106,12 @@ def test_only_what_was_acknowledged_before_the_cut_is_owed() -> None:
 
 def test_a_step_is_under_way_from_its_beginning_to_its_acknowledgement() -> None:
     step = Step(1, "ddl", [["index", "t0", "k1"]], acknowledged=200, begun=100)
-    assert [step.was_under_way(limit) for limit in (100, 101, 200, 201)] == [False, True, True, False]
+    assert [step.was_under_way(at, at) for at in (100, 101, 200, 201)] == [False, True, True, False]
+    # What a power cut takes, from its flush to the next one: a step must have begun before the first.
+    assert not step.was_under_way(100, 150)
     step.acknowledged = None
-    assert step.was_under_way(NEVER)
-    assert not Step(2, "ddl", [["index", "t0", "k1"]]).was_under_way(NEVER)
+    assert step.was_under_way(NEVER, NEVER)
+    assert not Step(2, "ddl", [["index", "t0", "k1"]]).was_under_way(NEVER, NEVER)
 
 
 def test_definitions_have_no_number_in_the_server() -> None:

@@ -12,7 +12,8 @@ order, MySQL asks for the next extent, ahead of the scan: 64 reads of a page
 each. A volume with a limit on I/O operations, 3,000 a second say, then gives 47
 MiB a second, however much it could.
 
-How. When to read ahead, and what, is MySQL's decision. The extent is handed to
+How. When to read ahead, and what, is MySQL's decision: 64 pages, or fewer in a
+small buffer pool, which are an extent of 16 KiB pages. They are handed to
 one of a few threads, which reads it with one call (buf_run::read()). The scan
 goes on at once; if it comes to a page that is being read it waits for that, as
 it waits for any page. It may be faster than the thread and read the first page
@@ -44,7 +45,7 @@ namespace {
 /** Threads. Four reads of 1 MiB at a time are what a volume needs. */
 constexpr size_t MAX_THREADS = 4;
 
-/** Extents that wait for a thread. A scan has no more than one of them. */
+/** Extents that wait for a thread. A scan has one of them, seldom two. */
 constexpr size_t MAX_WAITING = 16;
 
 /** The threads. */
@@ -64,14 +65,20 @@ bool is_for(space_id_t space_id, const page_size_t &page_size) {
 
 }  // namespace
 
-page_no_t submit(space_id_t space_id, const page_size_t &page_size,
+page_no_t submit(const page_id_t &page_id, const page_size_t &page_size,
                  page_no_t low, page_no_t high) {
+  const auto space_id = page_id.space();
+
   if (!g_by_runs || srv_is_being_started || !is_for(space_id, page_size)) {
     return low;
   }
 
-  return s_readers.try_submit({space_id, low, high - 1}, MAX_WAITING) ? high
-                                                                      : low;
+  const auto order = page_id.page_no() < low ? buf_run::Order::ASCENDING
+                                             : buf_run::Order::DESCENDING;
+
+  return s_readers.try_submit({space_id, low, high - 1, order}, MAX_WAITING)
+             ? high
+             : low;
 }
 
 void end() { s_readers.end(); }

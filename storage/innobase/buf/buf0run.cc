@@ -157,7 +157,7 @@ void Readers::start_threads(size_t n_runs) {
   try {
     while (m_threads.size() < std::min(n_runs, m_max_threads)) {
       m_threads.push_back(os_thread_create(
-          io_read_thread_key, srv_n_read_io_threads + m_threads.size(),
+          io_read_thread_key, srv_n_read_io_threads + m_threads.size() + 1,
           [this]() { work(); }));
       m_threads.back().start();
     }
@@ -202,6 +202,29 @@ void Readers::wait() {
                  [this]() { return m_queue.empty() && m_n_running == 0; });
 }
 
+void Readers::read_all(const Run &run) {
+  auto low = run.low;
+  auto high = run.high;
+
+  while (!m_is_over) {
+    const auto result = read(run.space_id, low, high, run.order,
+                             [](page_no_t, const byte *) {});
+    m_n_pages += result.n_pages;
+    m_n_reads += result.n_reads;
+
+    if (!result.success || result.n_left_out == 0) {
+      break;
+    }
+
+    /* There was no free block. Go on, with fewer pages each time. */
+    if (run.order == Order::ASCENDING) {
+      low = high - result.n_left_out + 1;
+    } else {
+      high = low + result.n_left_out - 1;
+    }
+  }
+}
+
 void Readers::work() {
   std::unique_lock<std::mutex> lock{m_mutex};
 
@@ -218,14 +241,7 @@ void Readers::work() {
 
     lock.unlock();
 
-    for (page_no_t n_left = run.high - run.low + 1; n_left > 0;) {
-      const auto result =
-          read(run.space_id, run.high - n_left + 1, run.high, Order::ASCENDING,
-               [](page_no_t, const byte *) {});
-      m_n_pages += result.n_pages;
-      m_n_reads += result.n_reads;
-      n_left = result.success ? result.n_left_out : 0;
-    }
+    read_all(run);
 
     lock.lock();
     --m_n_running;

@@ -23,12 +23,13 @@ extern bool g_by_runs;
 
 /** Have pages read by a thread, with one large read. Does not wait for that,
 and may be called with latches of other pages.
-@param[in]  space_id   tablespace
+@param[in]  page_id    the page that the scan has come to, before low or behind
+high
 @param[in]  page_size  size of the pages
 @param[in]  low        first page
 @param[in]  high       the page behind the last one
 @return the first page that is left to the caller: low or high */
-[[nodiscard]] page_no_t submit(space_id_t space_id,
+[[nodiscard]] page_no_t submit(const page_id_t &page_id,
                                const page_size_t &page_size, page_no_t low,
                                page_no_t high);
 

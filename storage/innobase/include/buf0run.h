@@ -30,6 +30,9 @@ namespace buf_run {
 /** Most pages that one call reads; no more fit into one vectored read. */
 constexpr page_no_t MAX_PAGES = 1024;
 
+/** In which order the pages of a run are needed. */
+enum class Order { ASCENDING, DESCENDING };
+
 /** What a call has read. */
 struct Result {
   /** Pages that were brought into the buffer pool. */
@@ -43,9 +46,6 @@ struct Result {
   being dropped, or if a read failed: it is better not to try again. */
   bool success{false};
 };
-
-/** In which order the pages of a run are needed. */
-enum class Order { ASCENDING, DESCENDING };
 
 /** Called for each page that was read, before others can see it.
 @param[in]  page_no  page number
@@ -85,6 +85,8 @@ struct Run {
   page_no_t low;
   /** Last page. */
   page_no_t high;
+  /** Which page is needed first. */
+  Order order{Order::ASCENDING};
 };
 
 /** Put pages together to runs.
@@ -139,6 +141,10 @@ class Readers {
   /** Body of each thread. */
   void work();
 
+  /** Read a run, or as much as can be before the threads have to end.
+  @param[in]  run  run */
+  void read_all(const Run &run);
+
   /** Start threads, if there are too few. The mutex is held.
   @param[in]  n_runs  runs that wait, or are about to */
   void start_threads(size_t n_runs);
@@ -153,8 +159,9 @@ class Readers {
   std::deque<Run> m_queue;
   /** Runs that are being read. */
   size_t m_n_running{0};
-  /** The threads have to end. */
-  bool m_is_over{false};
+  /** The threads have to end. They look at it between parts of a run, too,
+  without the mutex. */
+  std::atomic<bool> m_is_over{false};
   /** Threads. */
   std::vector<IB_thread> m_threads;
   /** Pages that were read. */
