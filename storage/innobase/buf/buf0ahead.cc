@@ -35,6 +35,7 @@ the buffer pool are being read, and those of the threads count. */
 #include "buf0run.h"
 #include "fsp0fsp.h"
 #include "srv0srv.h"
+#include "srv0start.h"
 
 namespace read_ahead_runs {
 

@@ -13,7 +13,7 @@ buf/buf0ahead.cc has the design. */
 #define buf0ahead_h
 
 #include "buf0types.h"
-#include "fil0types.h"
+#include "page0size.h"
 #include "univ.i"
 
 namespace read_ahead_runs {
