@@ -13,8 +13,8 @@ each. A volume with a limit on I/O operations, 3,000 a second say, then gives 47
 MiB a second, however much it could.
 
 How. When to read ahead, and what, is MySQL's decision: 64 pages, or fewer in a
-small buffer pool, which are an extent of 16 KiB pages. They are handed to
-one of a few threads, which reads it with one call (buf_run::read()). The scan
+small buffer pool, which are an extent of 16 KiB pages. They are handed to one
+of a few threads, which reads them with one call (buf_run::read()). The scan
 goes on at once; if it comes to a page that is being read it waits for that, as
 it waits for any page. It may be faster than the thread and read the first page
 itself: then the thread reads the others.
