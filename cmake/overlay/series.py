@@ -108,15 +108,17 @@ def make_series(overlay: Overlay, upstream: Path, version: str) -> Series:
     """
     plan = make_plan(overlay, upstream, version)
     base = {path: _state(upstream / path) for path in sorted(plan.edited)}
+    commits = [commit for feature in overlay.features for commit in split(overlay, feature)]
     edits = [edit.at(version) for edit in overlay.edits]
-    done: set[str] = set()
+    changes: list[dict[str, FileState]] = [{} for _ in commits]
+    for path, state in base.items():  # each file is parsed once for all commits
+        here = [edit for edit in edits if edit.path == path]
+        for number, data in _edited(path, state.data, here, commits):
+            changes[number][path] = FileState(data, state.executable)
     steps = []
-    for feature in overlay.features:
-        for commit in split(overlay, feature):
-            done |= commit.edits
-            changed = dict(_edited(edits, commit, done, base))
-            changed |= {path: _state(overlay.repo / path) for path in commit.files}
-            steps.append(Step(commit, changed))
+    for commit, changed in zip(commits, changes, strict=True):
+        files = {path: _state(overlay.repo / path) for path in commit.files}
+        steps.append(Step(commit, changed | files))
     series = Series(version, base, steps)
     last = {path: state.data for path, state in series.after(len(steps)).items()}
     if last != plan.contents:
@@ -126,16 +128,20 @@ def make_series(overlay: Overlay, upstream: Path, version: str) -> Series:
 
 
 def _edited(
-    edits: list[Edit], commit: Commit, done: set[str], base: dict[str, FileState]
-) -> Iterator[tuple[str, FileState]]:
-    """The upstream files that a commit edits, with all edits so far."""
-    for path in sorted({edit.path for edit in edits if edit.id in commit.edits}):
-        here = [edit for edit in edits if edit.path == path and edit.id in done]
-        data, landings = apply_text(path, base[path].data, here)
+    path: str, data: bytes, edits: list[Edit], commits: list[Commit]
+) -> Iterator[tuple[int, bytes]]:
+    """The numbers of the commits that edit an upstream file, each with its bytes after all edits so far."""
+    done: set[str] = set()
+    for number, commit in enumerate(commits):
+        mine = {edit.id for edit in edits} & commit.edits
+        if not mine:
+            continue
+        done |= mine
+        result, landings = apply_text(path, data, [edit for edit in edits if edit.id in done])
         bad = [OverlayError(f"after `{commit.subject}`: {f}") for f in landings if not f.ok]
         if bad:
             raise OverlayErrors(bad)
-        yield path, FileState(data, base[path].executable)
+        yield number, result
 
 
 def _state(file: Path) -> FileState:

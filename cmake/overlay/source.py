@@ -176,6 +176,7 @@ class CppSource(Source):
         around = [f for f in self.functions if f.start <= offset < f.end]
         return around[-1].name if around else ""
 
+    @cached_property
     def error_counts(self) -> Counter[str]:
         """Parse errors by function name, and definitions by function name + '/'."""
         counts: Counter[str] = Counter()

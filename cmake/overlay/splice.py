@@ -133,7 +133,7 @@ def _no_longer_parses(source: Source, result: bytes) -> str:
     assert isinstance(changed, CppSource)
     if is_balanced(source.view.code) and not is_balanced(changed.view.code):
         return "brackets of the result do not pair up"
-    before, after = source.error_counts(), changed.error_counts()
+    before, after = source.error_counts, changed.error_counts
     for name in sorted(before | after):
         if name.endswith("/") and after[name] < before[name]:
             return f"the result hides function `{name[:-1]}` from the parser"

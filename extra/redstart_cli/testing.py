@@ -91,7 +91,9 @@ class Tester:
         level = Level("overlay")
         upstreams = self._upstreams(level)
         trees = {"REDSTART_UPSTREAM_" + found.version.replace(".", "_"): str(found.tree) for found in upstreams}
-        level.add(self._pytest(trees, *pytest_folders(self._layout.repo)))
+        # A worker for each processor; a file's tests stay together and in order.
+        spread = [] if self._arguments else [f"--numprocesses={len(os.sched_getaffinity(0))}", "--dist=loadfile"]
+        level.add(self._pytest(trees, *pytest_folders(self._layout.repo), options=spread))
         if self._arguments:
             return level
         level.add(lint.run(self._layout.repo, upstreams[0].tree))

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +80,22 @@ def am(git: Git, patches: Sequence[bytes]) -> None:
 def apply_in_turn(patches: Patches, upstream: Path, repo: Path, version: str) -> None:
     """`git am`, feature by feature, on upstream's files; each state must be what edits give."""
     overlay = load(repo)
-    paths = make_plan(overlay, upstream, version).edited
+    path_of = {edit.id: edit.at(version).path for edit in overlay.edits}
+    paths = set(path_of.values())
     names = [feature.name for feature in patches.series.features()]
-    base = {path: (upstream / path).read_bytes() for path in patches.series.base if path in paths}
+    expected = {path: (upstream / path).read_bytes() for path in patches.series.base if path in paths}
     with tempfile.TemporaryDirectory(prefix="am-") as folder:
-        git = checkout_of(Path(folder), upstream, base)
+        git = checkout_of(Path(folder), upstream, expected)
         for count, name in enumerate(names, 1):
             am(git, patches.of(name))
-            plan = make_plan(overlay, upstream, version, names[:count])
+            # A feature leaves the files that it does not edit as they were.
+            here = {path_of[edit.id] for edit in overlay.edits if edit.feature == name}
+            edits = [edit for edit in overlay.edits if path_of[edit.id] in here]
+            plan = make_plan(replace(overlay, edits=edits), upstream, version, names[:count])
+            expected |= plan.contents
             stages = git.run("ls-files", "--stage", "-z").decode().rstrip("\0").split("\0")
             modes = {path: stage[:6] for stage, path in (line.split("\t") for line in stages)}
-            assert {path: (git.directory / path).read_bytes() for path in modes} == base | plan.contents
+            assert {path: (git.directory / path).read_bytes() for path in modes} == expected
             for path, file in plan.own.items():
                 assert (modes[path] == "100755") == bool(file.stat().st_mode & 0o100), path
 

@@ -162,7 +162,7 @@ def test_the_overlay_level_has_it(clone: Layout, monkeypatch: pytest.MonkeyPatch
     tree = clone.upstream / "9.7.4"
     monkeypatch.setattr(lint, "run", checked)
     monkeypatch.setattr(testing.Tester, "_upstreams", lambda *_: [Upstream("9.7.4", tree)])
-    monkeypatch.setattr(testing.Tester, "_pytest", lambda *_: Level("pytest"))
+    monkeypatch.setattr(testing.Tester, "_pytest", lambda *_, **__: Level("pytest"))
     monkeypatch.setattr(testing, "run_module", lambda *_: 0)
     level = testing.Tester(clone, None, None, []).overlay()
     assert asked == [(clone.repo, tree)] and (level.passed, level.failures) == (4 + 3, ["lint mypy"])
