@@ -264,7 +264,7 @@ def show_states(arguments: SimpleNamespace, settings: Settings, places: Places, 
               help=f"Draw changes from these only: {', '.join(MUTATIONS)}.")
 @click.option("--encrypted", is_flag=True,
               help="All states have encrypted tablespaces, and are not shown to stock; every fifth without.")
-@click.option("--jobs", default=5, help="States at a time.")
+@click.option("--jobs", default=8, help="States at a time.")
 @click.option("--filesystem", type=click.Choice(KINDS), help="Make the states on such a file system, in a file; as root.")
 @click.option("--keep", is_flag=True, help="Keep the data of states with a difference.")
 @click.option("--json", type=click.Path(path_type=Path), help="Where to write the report.")
