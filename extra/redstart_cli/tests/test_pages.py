@@ -17,6 +17,7 @@ from bench.cli import main as bench
 from fuzz.cli import main as fuzz
 from overlay import model
 from redstart_cli.cli import cli
+from redstart_cli.console import HELP
 from torture.cli import main as torture
 
 REPO = Path(__file__).resolve().parents[3]
@@ -68,11 +69,11 @@ def parse(line: str) -> None:
         if isinstance(command, click.Group) and command.chain:
             _parse_chain(command, words)
             return
-    command.make_context("redstart", words)
+    command.make_context("redstart", words, parent=click.Context(cli, **HELP))
 
 
 def _parse_chain(group: click.Group, words: list[str]) -> None:
-    context = group.make_context("redstart", words)
+    context = group.make_context("redstart", words, parent=click.Context(cli, **HELP))
     words = [*context._protected_args, *context.args]
     while words:
         name, command, words = group.resolve_command(context, words)
