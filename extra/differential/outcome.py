@@ -29,11 +29,9 @@ OWN_DEATHS = (
 )
 # And of this, where the file at the path of a table is that of another: only what was done to the files excuses it.
 WRONG_FILE = "[FATAL] Tablespace id is"
-# The message of MySQL before it ends over that.
-CUT = "[MY-012094]"
-# MySQL ends with this in recovery if redo has a page beyond the end of the file. The file grows as redo of its first page
-# is applied, which is a race with the read of that page: started again and again, a server may get through.
-OUTSIDE = "[MY-012153]"
+# The messages of MySQL before it ends over a file that is shorter than its header says, and over a page that redo has and
+# the file has not. The second is a race: the file grows as redo of its first page is applied.
+CUT = ("[MY-012094]", "[MY-012153]")
 # When an undo tablespace is emptied, and gets another ID, is up to purge.
 UNDO = re.compile(r"(?m)^(\S+)\t.*\tUndo\t.*$")
 # Rows were read.
@@ -98,14 +96,9 @@ class Outcome:
     short_read_in: int | None = None
 
     def has_died_of_cut(self, turn: int) -> bool:
-        """True if it died of a file that is shorter than its header says, when it happened to use it."""
-        return f"{turn} exit code" in self.facts and any(CUT in text for text in self.facts.get(f"{turn} messages", []))
-
-    def has_read_outside_before(self, turn: int) -> bool:
-        """True if a start before this turn has ended at a page beyond the end of a file."""
-        return any(self.facts.get(f"{before} starts") is False
-                   and any(OUTSIDE in text for text in self.facts.get(f"{before} messages", []))
-                   for before in range(1, turn))
+        """True if it died of a file that is shorter than its header or redo says, when it happened to use it."""
+        said = self.facts.get(f"{turn} messages", [])
+        return f"{turn} exit code" in self.facts and any(words in text for text in said for words in CUT)
 
     @property
     def cut_in(self) -> int | None:
@@ -178,8 +171,6 @@ def may_start_again(first: Outcome, run: Outcome, key: str) -> bool:
     next start refuses too. If one without the map starts, one with it may refuse once.
     """
     turn = int(key.split(maxsplit=1)[0])
-    if run.has_read_outside_before(turn) and first.has_read_outside_before(turn + 1):
-        return True  # of the same race one has been lucky
     if first.facts.get(key) is False:
         # It may refuse once, and says then what to do.
         return turn == 1 and any(AGAIN in message for message in first.facts.get("1 messages", []))

@@ -264,8 +264,7 @@ def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: S
         *unprivileged(),
         "perl",
         "mysql-test-run.pl",
-        # Tests also wait: for disks, and for servers to start and stop.
-        f"--parallel={len(os.sched_getaffinity(0)) + 1}",
+        f"--parallel={len(os.sched_getaffinity(0))}",
         "--force",
         _NO_RETRY,
         *_TIMEOUTS,

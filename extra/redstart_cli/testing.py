@@ -55,6 +55,8 @@ ALL_TARGETS = ("all",)
 _REPLICATION_TARGETS = ("mysql", "mysqldump", "clone", "semisync_source", "semisync_replica", "group_replication")
 _PYTEST_NO_TESTS = 5
 SWAP_TURNS = 24
+# Each collects all tests of the tools.
+MAX_WORKERS = 8
 # No state is begun after this time; the canaries come after it. Seeds begin with the date.
 DIFFERENTIAL_STATES = 1000
 DIFFERENTIAL_SEC = 150
@@ -91,8 +93,9 @@ class Tester:
         level = Level("overlay")
         upstreams = self._upstreams(level)
         trees = {"REDSTART_UPSTREAM_" + found.version.replace(".", "_"): str(found.tree) for found in upstreams}
-        # A worker for each processor; a file's tests stay together and in order.
-        spread = [] if self._arguments else [f"--numprocesses={len(os.sched_getaffinity(0))}", "--dist=loadfile"]
+        # A file's tests stay together and in order. One that ends its worker is run again in the next one.
+        workers = min(len(os.sched_getaffinity(0)), MAX_WORKERS)
+        spread = [] if self._arguments else [f"--numprocesses={workers}", "--dist=loadfile", "--max-worker-restart=1"]
         level.add(self._pytest(trees, *pytest_folders(self._layout.repo), options=spread))
         if self._arguments:
             return level
@@ -239,7 +242,8 @@ class Tester:
             if not tests:
                 level.fail(f"section [{section.name}] of regression.list has no test to run")
                 continue
-            options = [f"--mysqld={option}" for option in section.options]
+            # MySQL's tests are made for that, and wait much of their time: for disks, and for servers to start and stop.
+            options = [f"--parallel={len(os.sched_getaffinity(0)) + 1}", *(f"--mysqld={option}" for option in section.options)]
             found = self._run_mtr(f"regression-{section.name}", tests, [*options, *self._arguments])
             if found.problem:
                 say(found.problem)
