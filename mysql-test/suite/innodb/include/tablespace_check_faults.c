@@ -16,8 +16,9 @@ It holds
 
 PART is a part of the path of the files that are meant, or of the name of the
 thread. ACTION is "fail" (EIO),
-"short" (half of the bytes), "slow" (takes 0.1 s longer), "block" (waits until
-the file in FAULT_DIR is removed or says something else) or "count" (nothing).
+"short" (half of the bytes), "late" (takes 5 ms longer, as on a busy volume),
+"slow" (takes 0.1 s longer), "block" (waits until the file in FAULT_DIR is
+removed or says something else) or "count" (nothing).
 Each time a byte is added to FUNCTION.hits. Not every function can do all of it:
 see below.
 
@@ -38,15 +39,15 @@ see below.
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum action { NONE, COUNT, FAIL, SHORT, SLOW, BLOCK };
+enum action { NONE, COUNT, FAIL, SHORT, LATE, SLOW, BLOCK };
 
 /* The smallest page that InnoDB reads. */
 #define PAGE_BYTES 1024
 
 /* What a call for the file of a path has to do; adds no hit. */
 static enum action look_up(const char *function, const char *of) {
-  static const char *const names[] = {"",      "count", "fail",
-                                      "short", "slow",  "block"};
+  static const char *const names[] = {"",     "count", "fail", "short",
+                                      "late", "slow",  "block"};
   const char *dir = getenv("FAULT_DIR");
   char path[4096], rule[256], part[128], name[16];
   char thread[16] = "";
@@ -89,6 +90,7 @@ static enum action apply_path(const char *function, const char *path) {
   const enum action action = look_up(function, path);
 
   if (action != NONE) add_hit(function);
+  if (action == LATE) usleep(5000);
   if (action == SLOW) usleep(100000);
   if (action != BLOCK) return action;
 
