@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -18,6 +19,7 @@ from differential.mutations import BY_SERVERS, MAX_DEPTH, MUTATIONS, NO_FILES, W
 from differential.outcome import MAX_RUNS, NO_TIMES, OWN_DEATHS, Outcome, ask, difference, read_start
 from differential.server import Server, configure_keyring, copy, has_strace, initialise
 from differential.statements import SCHEMAS, Statements, is_table
+from redstart_cli import sanitizers
 from redstart_cli.mounts import can_mount
 from redstart_cli.mysqld import Binary, NotReadyError, NotStoppedError
 
@@ -55,6 +57,12 @@ def make_base(binary: Binary, client: Path, home: Path, options: list[str]) -> N
         server.stop()
     shutil.move(home / "data/c", home / "link/c")
     (home / "data/c").symlink_to("../link/c")
+
+
+def end_of(code: int) -> int:
+    """An exit status as MySQL has it: its handler of these signals ends with 2, and builds with a sanitizer leave them alone."""
+    is_watched = any(variable in os.environ for variable, _ in sanitizers.OPTIONS.values())
+    return 2 if is_watched and code in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL) else code
 
 
 class ServerFault(Exception):
@@ -546,8 +554,8 @@ class State:
             facts[f"{turn} messages"] = server.messages()
             if result.short_read_in is None and server.has_read_too_little():
                 result.short_read_in = turn
-            if server.process.returncode not in (0, 1, -signal.SIGKILL):
-                facts[f"{turn} exit code"] = server.process.returncode
+            if (code := end_of(server.process.returncode)) not in (0, 1, -signal.SIGKILL):
+                facts[f"{turn} exit code"] = code
             facts[f"{turn} files"] = sorted(str(path.relative_to(self.home)) for top in ("data", "ext1", "ext2", "ext3")
                                             for path in (self.home / top).rglob("*.ibd"))
             if result.short_read_in is not None:

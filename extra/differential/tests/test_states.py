@@ -15,7 +15,8 @@ from differential.outcome import OWN_DEATHS, REMOVED, WRONG_FILE, Outcome, Start
 from differential.report import Report
 from differential.server import NO_ANSWER, Server, without_old_errors
 from differential.statements import Statements, is_table
-from differential.states import ServerFault, Setting, State
+from differential.states import ServerFault, Setting, State, end_of
+from redstart_cli import sanitizers
 from redstart_cli.mounts import can_mount, with_mounts
 from redstart_cli.mysqld import Binary
 
@@ -45,6 +46,16 @@ def test_all_kinds_of_statements_occur() -> None:
 def test_files_of_indexes_are_no_tables() -> None:
     assert is_table("t1") and is_table("T5")
     assert not is_table("fts_0000000000000432_config") and not is_table("t1#p#p0") and not is_table("x@0040")
+
+
+def test_a_sanitizer_leaves_signals_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, _ in sanitizers.OPTIONS.values():
+        monkeypatch.delenv(variable, raising=False)
+    assert [end_of(code) for code in (0, 1, 2, -6, -9, -11)] == [0, 1, 2, -6, -9, -11]
+    for variable, _ in sanitizers.OPTIONS.values():
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "halt_on_error=0")
+            assert [end_of(code) for code in (0, 1, 2, -6, -9, -11)] == [0, 1, 2, -6, -9, 2]
 
 
 def test_weights_are_of_mutations() -> None:
