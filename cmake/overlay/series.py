@@ -131,12 +131,12 @@ def _edited(
     path: str, data: bytes, edits: list[Edit], commits: list[Commit]
 ) -> Iterator[tuple[int, bytes]]:
     """The numbers of the commits that edit an upstream file, each with its bytes after all edits so far."""
+    names = {edit.id for edit in edits}
     done: set[str] = set()
     for number, commit in enumerate(commits):
-        mine = {edit.id for edit in edits} & commit.edits
-        if not mine:
+        if names.isdisjoint(commit.edits):
             continue
-        done |= mine
+        done |= commit.edits
         result, landings = apply_text(path, data, [edit for edit in edits if edit.id in done])
         bad = [OverlayError(f"after `{commit.subject}`: {f}") for f in landings if not f.ok]
         if bad:
