@@ -29,9 +29,11 @@ OWN_DEATHS = (
 )
 # And of this, where the file at the path of a table is that of another: only what was done to the files excuses it.
 WRONG_FILE = "[FATAL] Tablespace id is"
-# The messages of MySQL before it ends over a file that is shorter than its header says, and over a page that redo has and
-# the file has not. The second is a race: the file grows as redo of its first page is applied.
-CUT = ("[MY-012094]", "[MY-012153]")
+# The message of MySQL before it ends over that.
+CUT = "[MY-012094]"
+# And before it ends over a page that redo has and the file has not: a race, as the file grows when redo of its first page is
+# applied. Of servers that both died of it in one turn, the one or the other may get through later.
+OUTSIDE = "[MY-012153]"
 # When an undo tablespace is emptied, and gets another ID, is up to purge.
 UNDO = re.compile(r"(?m)^(\S+)\t.*\tUndo\t.*$")
 # Rows were read.
@@ -96,14 +98,21 @@ class Outcome:
     short_read_in: int | None = None
 
     def has_died_of_cut(self, turn: int) -> bool:
-        """True if it died of a file that is shorter than its header or redo says, when it happened to use it."""
-        said = self.facts.get(f"{turn} messages", [])
-        return f"{turn} exit code" in self.facts and any(words in text for text in said for words in CUT)
+        """True if it died of a file that is shorter than its header says, when it happened to use it."""
+        return self._has_died_of(CUT, turn)
+
+    def has_died_outside(self, turn: int) -> bool:
+        """True if its start died of a page beyond the end of a file."""
+        return self._has_died_of(OUTSIDE, turn) and self.facts.get(f"{turn} starts") is False
+
+    def _has_died_of(self, words: str, turn: int) -> bool:
+        return f"{turn} exit code" in self.facts and any(words in text for text in self.facts.get(f"{turn} messages", []))
 
     @property
     def cut_in(self) -> int | None:
-        """The turn up to which it is compared only, for one of the two reasons."""
-        deaths = filter(self.has_died_of_cut, range(1, len(self.starts) + 1))
+        """The turn up to which it is compared only, for one of the three reasons."""
+        turns = range(1, len(self.starts) + 1)
+        deaths = (turn for turn in turns if self.has_died_of_cut(turn) or self.has_died_outside(turn))
         return min(filter(None, (self.short_read_in, next(deaths, None))), default=None)
 
 
@@ -227,7 +236,7 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
     n_turns = max((int(key.split()[0]) for key in {*facts, *run.facts}), default=0)
     last = min((first.short_read_in or n_turns + 1), (run.short_read_in or n_turns + 1)) - 1
     for turn in range(1, last + 1):
-        if run.has_died_of_cut(turn):
+        if run.has_died_of_cut(turn) or (run.has_died_outside(turn) and first.has_died_outside(turn)):
             last, keys = turn - 1, {*facts, *run.facts}
             break
         if facts.get(f"{turn} starts") != run.facts.get(f"{turn} starts") and not in_place:
@@ -237,7 +246,7 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
             break
     else:
         keys = {*facts, *run.facts}
-    if first.cut_in == last + 1:
+    if first.cut_in == last + 1 and not first.has_died_outside(last + 1):
         keys.discard(f"{last + 1} starts")  # the same file may have been the end of the other, too, at another time
     lines = []
     for key in sorted(keys):
