@@ -3,7 +3,12 @@
 # Initial cache for every preset:  cmake -C <clone>/cmake/options.cmake ...
 # The build type (and -DWITH_DEBUG=1, -DWITH_ASAN=1, ...) comes from the preset.
 
-get_filename_component(clone "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
+# Where the compiler cache takes paths from; MySQL as released has a folder of its own, laid out like a clone.
+if(REDSTART_PRISTINE)
+  set(clone "${REDSTART_PRISTINE}")
+else()
+  get_filename_component(clone "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
+endif()
 
 # Upstream lets WITH_SYSTEM_LIBS overrule every WITH_<library> except those
 # given on the command line, which it recognises by this very help string.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from redstart_cli import compdb, ninja, revision
 from redstart_cli.console import Meter, RedstartError, duration, say
 from redstart_cli.disk import PRESET_BYTES, Need, check_space
-from redstart_cli.layout import PACKAGE, PRESETS, Layout
+from redstart_cli.layout import PACKAGE, PRESETS, PRISTINE, Layout
 from redstart_cli.locks import exclusive
 from redstart_cli.process import Tail, run_logged, tied
 from redstart_cli.source import ensure_source, space_needed
@@ -53,7 +54,7 @@ def tree_name(preset: str, is_pristine: bool) -> str:
     """Name of the build tree; that of MySQL as released is `pristine`, or `pristine-debug` and so on."""
     if not is_pristine:
         return preset
-    return "pristine" if preset == "release" else f"pristine-{preset}"
+    return PRISTINE if preset == "release" else f"{PRISTINE}-{preset}"
 
 
 def _jobs() -> int:
@@ -76,6 +77,18 @@ def _option_files(layout: Layout, preset: str) -> list[Path]:
     return [layout.repo / name for name in names]
 
 
+def _link_source(layout: Layout, upstream: Path) -> Path:
+    """The link by which trees of MySQL as released know their source; those of another source are removed."""
+    link = layout.pristine.source
+    if not (link.is_symlink() and link.resolve() == upstream.resolve()):
+        if layout.pristine.repo.is_dir():
+            say(f"removing {layout.pristine.repo}, which is not of {upstream.name}")
+            shutil.rmtree(layout.pristine.repo)
+        link.parent.mkdir(parents=True)
+        link.symlink_to(os.path.relpath(upstream, link.parent))
+    return link
+
+
 def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> list[str]:
     is_pristine = tree != preset
     return [
@@ -87,9 +100,9 @@ def _configure_command(layout: Layout, preset: str, tree: str, source: Path) -> 
         str(source),
         "-B",
         str(layout.preset(tree)),
+        *([f"-DREDSTART_PRISTINE={layout.pristine.repo}"] if is_pristine else []),
         *(word for path in _option_files(layout, preset) for word in ("-C", str(path))),
         *PRESET_OPTIONS[preset],
-        *(["-DREDSTART_PRISTINE=ON"] if is_pristine else []),
         # Of what is shipped only: each new commit costs a new mysqld.
         *(revision.options(layout.repo) if tree == PACKAGE else []),
     ]
@@ -167,7 +180,7 @@ def build(
         log = layout.build / f"{tree}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
-        source = upstream.tree if is_pristine else layout.source
+        source = _link_source(layout, upstream.tree) if is_pristine else layout.source
         if tree == PACKAGE:
             revision.write_commit(layout.repo, layout.preset(tree))
         _configure(layout, preset, _configure_command(layout, preset, tree, source), tree, log)

@@ -129,7 +129,7 @@ def clean(names: tuple[str, ...], everything: bool) -> None:
 @click.option("--jobs", type=click.IntRange(min=1), help="Compilers at a time; default: one per core.")
 @click.option("--configure-only", is_flag=True, help="Stop before building.")
 @click.option("--pristine", is_flag=True,
-              help="MySQL as released, with the same options, into build/pristine: to compare with.")  # fmt: skip
+              help="MySQL as released, with the same options, in build/pristine: to compare with.")  # fmt: skip
 @_upstream_options
 def build(
     preset: str,

@@ -12,6 +12,8 @@ PRESETS = ("release", "debug", "asan", "ubsan", "tsan")
 LTO = "lto"
 # That of the packages: it has their paths, so it is built and not run in the clone.
 PACKAGE = "package"
+# That of MySQL as released, with the options of the release preset; `pristine-debug` has those of debug, and so on.
+PRISTINE = "pristine"
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,20 @@ class Layout:
         """Written when `source` is complete: what it was made from."""
         return self.build / "source.json"
 
+    @property
+    def pristine(self) -> Layout:
+        """Of MySQL as released: laid out like a clone, in which the compiler cache knows sources and build trees by the same paths.
+
+        Its `source` is a link to a tree of `upstream`.
+        """
+        return Layout(self.build / PRISTINE)
+
     def preset(self, name: str) -> Path:
         """Build tree of a preset."""
+        if name == PRISTINE:
+            return self.pristine.preset("release")
+        if name.startswith(f"{PRISTINE}-"):
+            return self.pristine.preset(name.removeprefix(f"{PRISTINE}-"))
         return self.build / name
 
     def binary(self, preset: str, name: str) -> Path:

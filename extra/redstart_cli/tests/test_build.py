@@ -163,11 +163,20 @@ def test_mysql_as_released_has_a_tree_of_its_own(layout: Layout, calls: Path, mo
     calls.unlink()
     assert builds.build(layout, "release", targets=(), is_pristine=True) == "9.7.4"
     assert builds.build(layout, "debug", targets=(), is_pristine=True) == "9.7.4"
-    for line, tree in zip(calls.read_text().splitlines(), ("pristine", "pristine-debug"), strict=True):
-        assert f"-S {layout.upstream / '9.7.4'} -B {layout.build / tree} " in line
-        assert line.endswith("-DREDSTART_PRISTINE=ON")
-    assert (layout.build / "pristine/configured").is_file()
+    clone = layout.build / "pristine"
+    for line, tree in zip(calls.read_text().splitlines(), ("release", "debug"), strict=True):
+        # To the compiler cache these are the sources and the build tree of a clone.
+        assert f"-S {clone}/build/source -B {clone}/build/{tree} -DREDSTART_PRISTINE={clone} -C " in line
+    assert (clone / "build/source").resolve() == (layout.upstream / "9.7.4").resolve()
+    assert (layout.preset("pristine") / "configured").is_file() and (layout.preset("pristine-debug") / "configured").is_file()
     calls.unlink()
+    # Objects of another release may be younger than its sources.
+    assert builds.build(layout, "release", targets=(), is_pristine=True) == "9.7.4"
+    assert read(calls) == [] and layout.preset("pristine-debug").is_dir()
+    monkeypatch.setattr(builds, "pristine", lambda *_: Upstream("9.7.2", layout.upstream / "9.7.2"))
+    assert builds.build(layout, "release", targets=(), is_pristine=True) == "9.7.2"
+    assert read(calls) == ["cmake"] and not layout.preset("pristine-debug").exists()
+    assert (clone / "build/source").resolve() == (layout.upstream / "9.7.2").resolve()
     monkeypatch.setattr(builds, "ensure_source", lambda *_: Upstream("9.7.4", layout.upstream / "9.7.4"))
     builds.build(layout, "release", targets=())
     assert read(calls) == []
