@@ -205,7 +205,7 @@ class State:
     @staticmethod
     def own_options(name: str, r: random.Random) -> list[str]:
         """What only some of the servers know; the same is drawn for all."""
-        rate, way = r.choice([100, 100, 100, 0, 1_000_000]), r.choice(["AUTO", "AUTO", "IO_URING", "THREADS"])
+        rate, way = r.choice([100, 100, 0, 0, 1_000_000]), r.choice(["AUTO", "AUTO", "IO_URING", "THREADS"])
         options = [f"--innodb-tablespace-check-io={way}"] if name != "stock" else []
         return options + [f"--innodb-tablespace-map-verify-rate={rate}"] * (name == "on")
 

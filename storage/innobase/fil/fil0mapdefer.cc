@@ -93,24 +93,32 @@ thread_local struct {
   }
 } t_read_ahead;
 
-/** Read the header of a file that was left out at start-up.
-@param[in]  space_id  tablespace ID
-@param[in]  known     the file */
-void read_ahead(space_id_t space_id, const Known &known) {
-  t_read_ahead.path = known.path;
+/** Read of a file that was left out at start-up what is needed to open it.
+@param[in]  known  the file */
+File_header read_for_object(const Known &known) {
   /* The key of an encrypted tablespace is in the page, too. */
-  t_read_ahead.header =
-      read_header(known.path, recv_needed_recovery ||
-                                  FSP_FLAGS_GET_ENCRYPTION(known.flags));
+  return read_header(known.path, recv_needed_recovery ||
+                                     FSP_FLAGS_GET_ENCRYPTION(known.flags));
+}
+
+/** The header of a file that was left out was read.
+@param[in]  space_id  tablespace ID
+@param[in]  known     the file
+@param[in]  header    its header */
+void set_read_ahead(space_id_t space_id, const Known &known,
+                    File_header header) {
+  t_read_ahead.path = known.path;
+  t_read_ahead.header = std::move(header);
   t_read_ahead.space_id = space_id;
 }
 
-/** Make the object of a tablespace that was left out.
+/** Make the object of a tablespace that was left out, whose header was read
+ahead.
 @param[in]  space_id  tablespace ID
-@param[in]  known     its file */
-void make_object(space_id_t space_id, const Known &known) {
-  read_ahead(space_id, known);
-
+@param[in]  known     its file
+@param[in]  must      false if nobody has asked for it: it is left out if its
+                      file is not the one of that header any more */
+void make_object(space_id_t space_id, const Known &known, bool must) {
   /* Who loads the buffer pool has no session that debug sync could name. */
   while (DBUG_EVALUATE_IF("tablespace_map_before_open", true, false)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -125,6 +133,9 @@ void make_object(space_id_t space_id, const Known &known) {
   }
 
   if (!t_read_ahead.is_of(space_id)) {
+    if (!must) {
+      return;
+    }
     t_read_ahead.header = read_header(known.path);
   }
   if (!t_read_ahead.header.is_of(space_id)) {
@@ -245,11 +256,11 @@ void Deferred::learn_key() const {
   }
 }
 
-void Deferred::verify(space_id_t space_id) {
+File_header Deferred::verify(space_id_t space_id) {
   /* What has an object was compared when that was made, and its file is locked:
   to close it, in whatever way it was opened, would give the lock up. */
   if (has_object(space_id)) {
-    return;
+    return {};
   }
   const auto seq = m_changes.seq();
   /* Before the file is looked up, which may be in the map before this one. */
@@ -257,10 +268,10 @@ void Deferred::verify(space_id_t space_id) {
   const auto known = find(space_id);
 
   if (!known || m_current.is_given_up()) {
-    return;
+    return {};
   }
 
-  const auto header = read_header(known->path);
+  auto header = read_for_object(*known);
 
   if (header.state != Header_state::UNREADABLE) {
     ++g_status.files_verified;
@@ -285,6 +296,23 @@ void Deferred::verify(space_id_t space_id) {
                 : "its header has the ID " + std::to_string(header.space_id));
     m_current.give_up("a file was changed in place");
   }
+  return header;
+}
+
+bool Deferred::make(space_id_t space_id, File_header header) {
+  /* A file that was not where the dictionary says is not opened here. */
+  if (!has(space_id)) {
+    return true;
+  }
+  const auto known = find(space_id);
+
+  if (known && header.is_of(space_id) && !has_object(space_id)) {
+    set_read_ahead(space_id, *known, std::move(header));
+    make_object(space_id, *known, false);
+  }
+  /* In this order: who drops a tablespace lets the map forget it before its
+  object goes. */
+  return has_object(space_id) || !find(space_id);
 }
 
 bool is_late(space_id_t space_id) { return parts().deferred.has(space_id); }
@@ -312,7 +340,7 @@ void read_ahead(space_id_t space_id) {
     return;
   }
   if (const auto known = parts().deferred.find(space_id)) {
-    read_ahead(space_id, *known);
+    set_read_ahead(space_id, *known, read_for_object(*known));
   }
 }
 
@@ -332,7 +360,7 @@ bool must_validate(bool validate, fil_type_t purpose, space_id_t space_id) {
   if (known && read_header(known->path).is_of(space_id)) {
     return false;
   }
-  parts().deferred.verify(space_id);
+  (void)parts().deferred.verify(space_id);
   return true;
 }
 
@@ -342,7 +370,8 @@ void open(space_id_t space_id) {
     return;
   }
   if (const auto known = parts().deferred.find(space_id)) {
-    make_object(space_id, *known);
+    set_read_ahead(space_id, *known, read_for_object(*known));
+    make_object(space_id, *known, true);
   }
 }
 
@@ -369,7 +398,8 @@ bool open_encrypted(THD *thd) {
       continue;
     }
     if (is_key_known() || n_attempts++ < MAX_KEY_ATTEMPTS) {
-      make_object(space.id, space.known);
+      set_read_ahead(space.id, space.known, read_for_object(space.known));
+      make_object(space.id, space.known, true);
     }
     if (!has_object(space.id)) {
       missing.push_back(space.known.name);
@@ -507,18 +537,31 @@ void Verifier::run() {
   };
 
   const auto image = std::move(m_image);
+  size_t n_left = 0;
 
   for (uint32_t d = 0; image != nullptr && d < m_unread.n_dirs(); ++d) {
     if (!image->reader.read_files(d, [&](const File &file, uint32_t no) {
           if (m_unread.has(d, no)) {
+            const bool is_encrypted = FSP_FLAGS_GET_ENCRYPTION(file.flags);
+
             if (!wait()) {
               return false;
             }
-            m_deferred.verify(file.space_id);
-            if (is_keyring_there && FSP_FLAGS_GET_ENCRYPTION(file.flags)) {
-              open(file.space_id);
+            auto header = m_deferred.verify(file.space_id);
+            const bool is_right = header.is_of(file.space_id);
+
+            if (m_must_stop) {
+              return false;
+            }
+            if (is_encrypted && !is_keyring_there) {
               /* Each of them would say that it is not. */
-              is_keyring_there = has_object(file.space_id) || has_key();
+              header = {};
+            }
+            if (!m_deferred.make(file.space_id, std::move(header))) {
+              ++n_left;
+              if (is_encrypted && is_right) {
+                is_keyring_there = is_keyring_there && has_key();
+              }
             }
           }
           return true;
@@ -530,7 +573,8 @@ void Verifier::run() {
 
   ib::info(ER_IB_MSG_383) << "Tablespace map: " << g_status.files_verified
                           << " headers were read after startup, "
-                          << g_status.files_differing << " were different";
+                          << g_status.files_differing << " were different, "
+                          << n_left << " tablespaces were not opened";
 }
 
 }  // namespace tablespace_map

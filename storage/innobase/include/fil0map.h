@@ -68,7 +68,8 @@ namespace tablespace_map {
 extern bool g_enabled;
 
 /** System variable innodb_tablespace_map_verify_rate: files per second whose
-headers are read after start-up, to see whether the map was right. */
+headers are read after start-up, to see whether the map was right, and that are
+opened. */
 extern uint g_verify_rate;
 
 /** Default and maximum of g_verify_rate. */

@@ -26,8 +26,9 @@ static MYSQL_SYSVAR_BOOL(
 static MYSQL_SYSVAR_UINT(
     tablespace_map_verify_rate, tablespace_map::g_verify_rate,
     PLUGIN_VAR_RQCMDARG,
-    "Files per second whose headers are read after startup, if they were "
-    "not read at startup because of innodb_tablespace_map. 0 reads none.",
+    "Files per second whose headers are read, and that are opened, after "
+    "startup, if that was not done at startup because of "
+    "innodb_tablespace_map. 0: none.",
     nullptr, nullptr, tablespace_map::DEFAULT_VERIFY_RATE, 0,
     tablespace_map::MAX_VERIFY_RATE, 0);
 

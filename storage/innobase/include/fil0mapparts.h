@@ -171,8 +171,15 @@ class Deferred {
   [[nodiscard]] std::optional<Known> find(space_id_t space_id) const;
 
   /** Read a header and compare it with the map.
-  @param[in]  space_id  tablespace ID */
-  void verify(space_id_t space_id);
+  @param[in]  space_id  tablespace ID
+  @return the header, if it was read */
+  File_header verify(space_id_t space_id);
+
+  /** Make the object of a deferred tablespace that nobody has asked for.
+  @param[in]  space_id  tablespace ID
+  @param[in]  header    header of its file
+  @return false if it is left without one */
+  [[nodiscard]] bool make(space_id_t space_id, File_header header);
 
   /** Open one encrypted tablespace after the other until a master key is known,
   the newest tablespace first: it has the newest key, which new tablespaces get.
@@ -194,9 +201,8 @@ class Deferred {
   std::unordered_set<space_id_t> m_ids;
 };
 
-/** Reads the headers after the start that were not read then, and opens what is
-encrypted: a tablespace that is used first while the keyring is away stays
-unusable. */
+/** Reads the headers after the start that were not read then, and opens the
+tablespaces that were left out. */
 class Verifier {
  public:
   Verifier(Unread &unread, Deferred &deferred)
