@@ -28,6 +28,9 @@ SERVER_TARGETS = (
     "component_keyring_file",
 )
 
+# What MTR may start, and what its servers may load.
+EVERYTHING = ("every program and plugin",)
+
 # Enough for the stack of a report, and half the time of a build with all of it.
 _LINES_ONLY = [f"-DCMAKE_{language}_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG" for language in ("C", "CXX")]
 # Differences between the presets; what they share stands in cmake/options.cmake.
@@ -129,6 +132,16 @@ def _ninja(layout: Layout, tree: str) -> list[str]:
     return ["ninja", "-C", str(layout.preset(tree))]
 
 
+def _everything(layout: Layout, tree: str) -> list[str]:
+    """Targets of a configured tree."""
+    command = [*_ninja(layout, tree), "-t", "targets", "all"]
+    done = subprocess.run(tied(command), capture_output=True, text=True, errors="replace")
+    if done.returncode != 0 or not (found := ninja.programs(done.stdout)):
+        said = done.stdout[-2000:] + done.stderr[-2000:]
+        raise RedstartError(f"ninja does not say what there is in {layout.preset(tree)}: {said}")
+    return found
+
+
 def _compile(layout: Layout, tree: str, targets: Sequence[str], log: Path, jobs: int) -> None:
     command = [*_ninja(layout, tree), "-j", str(jobs)]
     environment = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
@@ -187,5 +200,6 @@ def build(
         if tree in PRESETS:
             compdb.write(layout, tree)
         if targets:
-            _compile(layout, tree, targets, log, jobs or _jobs())
+            names = _everything(layout, tree) if tuple(targets) == EVERYTHING else targets
+            _compile(layout, tree, names, log, jobs or _jobs())
         return upstream.version

@@ -40,6 +40,13 @@ def cost(description: str) -> float:
     return next((seconds for pattern, seconds in _COSTS if pattern.search(description)), _OTHER_COST)
 
 
+def programs(targets: str) -> list[str]:
+    """Programs and plugins among what `ninja -t targets all` lists; unit tests left out, some of which do not link beside unity
+    sources."""
+    found = re.findall(r"^((?:plugin|runtime)_output_directory/[^/:\n]+):", targets, re.MULTILINE)
+    return sorted({path for path in found if not path.endswith("-t")})
+
+
 def planned_cost(dry_run_output: str) -> float:
     """Cost of all steps that `ninja -n` lists; 0 when there is nothing to do."""
     steps = (parse_step(line) for line in dry_run_output.splitlines())

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.layout import default_layout
 from redstart_cli import arm64, lint, mtr, nightly, parity, proof, reproducible, sanitizers, skips, suites, tidy, upgrade
-from redstart_cli.build import SERVER_TARGETS, build
+from redstart_cli.build import EVERYTHING, SERVER_TARGETS, build
 from redstart_cli.console import RedstartError, duration, error, say, size
 from redstart_cli.disk import TEST_BYTES, Need, check_space
 from redstart_cli.layout import Layout
@@ -50,8 +50,6 @@ _DROPIN_FOLDER = "extra/dropin"
 # The developers' build has none.
 _WITHOUT_X_PLUGIN = f"--deselect={_DROPIN_FOLDER}/test_installation.py::test_the_x_protocol_is_served"
 _TORTURE_TARGETS = ("innochecksum", "component_keyring_file")
-# What upstream's tests may load, besides the server.
-ALL_TARGETS = ("all",)
 _REPLICATION_TARGETS = ("mysql", "mysqldump", "clone", "semisync_source", "semisync_replica", "group_replication")
 _PYTEST_NO_TESTS = 5
 SWAP_TURNS = 24
@@ -258,10 +256,10 @@ class Tester:
     def suites(self) -> Level:
         """MySQL's suites whole, and whose their failures and skips are, by a build of MySQL as released; arguments: suites and
         options of MTR."""
-        self._prepare_mtr(ALL_TARGETS)
+        self._prepare_mtr(EVERYTHING)
 
         def build_pristine() -> None:
-            build(self._layout, self._preset, ALL_TARGETS, self._version, self._checkout, is_pristine=True)
+            build(self._layout, self._preset, EVERYTHING, self._version, self._checkout, is_pristine=True)
 
         return suites.run(self._layout, self._preset, self._arguments, build_pristine)
 

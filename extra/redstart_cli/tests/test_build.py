@@ -28,6 +28,7 @@ NINJA = """#!/bin/sh
 case " $* " in
   *" build.ninja "*) exit ;;
   *" -t compdb "*) echo '[]'; exit ;;
+  *" -t targets "*) cat "$CALLS.targets"; exit ;;
   *" -n "*) echo "[1/2] Building CXX object sql/a.cc.o"; echo "[2/2] Linking CXX executable mysqld"; exit ;;
 esac
 echo "ninja $*" >>"$CALLS"
@@ -180,6 +181,19 @@ def test_mysql_as_released_has_a_tree_of_its_own(layout: Layout, calls: Path, mo
     monkeypatch.setattr(builds, "ensure_source", lambda *_: Upstream("9.7.4", layout.upstream / "9.7.4"))
     builds.build(layout, "release", targets=())
     assert read(calls) == []
+
+
+def test_everything_is_programs_and_plugins_without_unit_tests(layout: Layout, calls: Path) -> None:
+    targets = Path(f"{calls}.targets")
+    targets.write_text(
+        "all: phony\nruntime_output_directory/mysqld: CXX_EXECUTABLE_LINKER\nruntime_output_directory/a-t: CXX_EXECUTABLE_LINKER\n"
+        "plugin_output_directory/mock.so: CXX_MODULE_LIBRARY_LINKER\nsql/mysqld: phony\n"
+    )
+    builds.build(layout, "release", builds.EVERYTHING)
+    assert calls.read_text().splitlines()[-1].endswith(" plugin_output_directory/mock.so runtime_output_directory/mysqld")
+    targets.write_text("all: phony\n")
+    with pytest.raises(RedstartError, match=r"ninja does not say what there is in .*/release: all: phony"):
+        builds.build(layout, "release", builds.EVERYTHING)
 
 
 def test_failed_configuration_shows_its_end_and_is_repeated(
