@@ -377,6 +377,7 @@ void open(space_id_t space_id) {
 
 bool open_encrypted(THD *thd) {
   size_t n_attempts = 0;
+  size_t n_without_key = 0;
   std::vector<std::string> missing;
   std::vector<const dd::Tablespace *> spaces;
 
@@ -397,13 +398,30 @@ bool open_encrypted(THD *thd) {
     if (!FSP_FLAGS_GET_ENCRYPTION(space.known.flags)) {
       continue;
     }
+    bool is_right = true;
+
     if (is_key_known() || n_attempts++ < MAX_KEY_ATTEMPTS) {
-      set_read_ahead(space.id, space.known, read_for_object(space.known));
+      auto header = read_for_object(space.known);
+
+      is_right = header.is_of(space.id);
+      set_read_ahead(space.id, space.known, std::move(header));
       make_object(space.id, space.known, true);
     }
     if (!has_object(space.id)) {
-      missing.push_back(space.known.name);
+      if (is_right) {
+        ++n_without_key;
+      } else {
+        missing.push_back(space.known.name);
+      }
     }
+  }
+  if (n_without_key > 0) {
+    /* They would not have been opened at start-up either; of each that was
+    tried the error log says so. */
+    ib::info(ER_IB_MSG_383)
+        << "Tablespace map: the keys of " << n_without_key
+        << " encrypted tablespaces are not in the keyring; they keep the master"
+        << " key that they have";
   }
   if (!missing.empty()) {
     push_warning(thd, Sql_condition::SL_WARNING, ER_UNKNOWN_ERROR,
