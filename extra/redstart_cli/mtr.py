@@ -7,6 +7,7 @@ import html
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,9 +243,12 @@ def suite_folder(layout: Layout, suite: str) -> Path:
 
 
 def environment(preset: str) -> dict[str, str]:
-    """The environment of MTR. Leaks are not looked for: perl has them, and a server that refuses to start."""
+    """The environment of MTR. Leaks are not looked for: perl has them, and a server that refuses to start.
+
+    `python3` is ours, which has what tests of innodb_stress import.
+    """
     own = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0"} if preset == "asan" else {}
-    return {**own, **os.environ}
+    return {**own, **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 def run(layout: Layout, preset: str, name: str, tests: Sequence[str], options: Sequence[str] = ()) -> Level:

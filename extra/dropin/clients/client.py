@@ -2,10 +2,11 @@
 """mysql-connector-python: see test_clients.py for what it must print."""
 
 import sys
+from typing import Any
 
 import mysql.connector
 
-connection = mysql.connector.connect(
+connection: Any = mysql.connector.connect(
     host="127.0.0.1", port=int(sys.argv[1]), user="app", password="p", database="t", use_pure=True
 )
 cursor = connection.cursor(prepared=True)

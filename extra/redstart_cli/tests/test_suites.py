@@ -107,6 +107,23 @@ def test_failures_are_run_again_here_and_there(layout: Layout, fake: Mtr) -> Non
     assert found[2].startswith("| parts, --big-test | release | 0123456 | 1 | 3 | 1 | 1 (1: Test requires ...) | 0 | 0 min ")
 
 
+def test_a_failure_that_is_meant(layout: Layout, fake: Mtr, monkeypatch: pytest.MonkeyPatch) -> None:
+    says = {"parts.ours": "ours broke", "parts.other": "count"}
+    meant = {name: suites.Meant("map", "it counts", text) for name, text in says.items()}
+    monkeypatch.setattr(suites, "MEANT_TO_FAIL", {**meant, "parts.fine": suites.Meant("map", "it counts", "")})
+    failing = {"ours": "fail", "other": "fail"}
+    fake.outcomes = {
+        "release": [{"fine": "pass", **failing}, failing],
+        "pristine": [{"ours": "pass", "other": "pass"}],
+    }
+    level = suites.Runner(layout, "release", [], lambda: None).run("parts")
+    assert [(skip.test, skip.reason) for skip in level.skips] == [("parts.ours", "map: it counts")]
+    # Another failure of such a test, and one that passes, are failures.
+    said = sorted(level.failures)
+    assert said[0] == "parts.fine passed, and is meant to fail: it counts"
+    assert said[1].startswith("parts.other, this build's (again: 1 of 1 here, 0 of 1 there)") and len(said) == 2
+
+
 def test_nothing_is_built_for_a_suite_that_passes(layout: Layout, fake: Mtr) -> None:
     fake.outcomes = {"debug": [{"fine": "pass"}]}
     level = suites.Runner(layout, "debug", [], lambda: pytest.fail("built")).run("parts")

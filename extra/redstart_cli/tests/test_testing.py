@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -212,6 +213,8 @@ def test_leaks_are_not_looked_for_unless_asked(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("ASAN_OPTIONS", raising=False)
     assert "detect_leaks=0" in mtr.environment("asan")["ASAN_OPTIONS"]
     assert "ASAN_OPTIONS" not in mtr.environment("release")
+    # `python3` of a test has what we require.
+    assert mtr.environment("release")["PATH"].startswith(f"{Path(sys.executable).parent}:")
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1")
     assert mtr.environment("asan")["ASAN_OPTIONS"] == "detect_leaks=1"
 
