@@ -58,6 +58,7 @@ PROFILES = {
         Profile("gp3", "EBS gp3 as it comes: 3,000 IOPS, 125 MiB/s", Limits(3000, 125 * MIB)),
         Profile("gp3-merged", "gp3, requests counted as the kernel has merged them", Limits(3000, 125 * MIB), merged=True),
         Profile("gp3-writes", "gp3, and as much for writes", Limits(3000, 125 * MIB, 3000, 125 * MIB)),
+        Profile("gp3-merged-writes", "gp3-merged, and as much for writes", Limits(3000, 125 * MIB, 3000, 125 * MIB), merged=True),
         Profile("gp3-lean", "gp3 with 16,000 IOPS and 256 MiB/s", Limits(16000, 256 * MIB)),
         Profile("gp3-4x", "gp3 with 12,000 IOPS and 500 MiB/s", Limits(12000, 500 * MIB)),
         Profile("slow", "500 IOPS, 20 MiB/s: what a busy disk can give, too", Limits(500, 20 * MIB)),

@@ -243,7 +243,7 @@ def test_whether_merged_requests_are_counted() -> None:
     limits = throttle.Limits(3000, 125 << 20)
     assert profiles.merge_error(limits, _fio(4096, 30000)) is None
     assert "before they are merged" in (profiles.merge_error(limits, _fio(4096, 3000)) or "")
-    assert [name for name, profile in profiles.PROFILES.items() if profile.merged] == ["gp3-merged"]
+    assert [name for name, profile in profiles.PROFILES.items() if profile.merged] == ["gp3-merged", "gp3-merged-writes"]
 
 
 def test_whether_a_delay_holds() -> None:
