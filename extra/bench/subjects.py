@@ -36,6 +36,7 @@ WAYS = "innodb_ddl_merge_ways"
 ON_THE_FLY = "innodb_ddl_merge_on_the_fly"
 DROP_CACHE = "innodb_ddl_merge_drop_cache"
 FLUSH_BATCH = "innodb_ddl_flush_batch"
+PREALLOCATE = "innodb_ddl_preallocate"
 PROGRESS = "innodb_startup_progress_interval"
 BINLOG_SCAN = "binlog_startup_scan"
 REDO = "innodb_redo_recovery"
@@ -59,6 +60,7 @@ STOCK_VALUES = {
     ON_THE_FLY: "OFF",
     DROP_CACHE: "ON",
     FLUSH_BATCH: "OFF",
+    PREALLOCATE: "OFF",
     PROGRESS: "0",
     BINLOG_SCAN: "EVENTS",
     REDO: "STOCK",
@@ -233,6 +235,7 @@ ALL_ON = {
     ROLLBACK_THREADS: THREADS_OF_ROLLBACK,
     PREFETCH: "ON",
     POOL_LOAD: "ON",
+    PREALLOCATE: "ON",
 }
 """What of our own is off by default, at its fast value."""
 
@@ -282,6 +285,7 @@ DDL_SUBJECTS = (
     "merge-keep-cache",
     "read-ahead",
     "defaults",
+    "all-on",
     "mariadb",
 )
 """Subjects of the index build experiment."""

@@ -326,6 +326,8 @@ def _details(counts: Counts) -> str:
     turns = ", ".join(f"{name} {number}" for name, number in sorted(counts.turns.items()))
     return (
         f"asked: {turns}; {_recovered(counts)}; {counts.imported} imports;"
+        f" {counts.preallocated} of {counts.built} index builds and rebuilds with innodb_ddl_preallocate,"
+        f" files grew by {counts.grown} pages;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
         f" {_settings(counts)};"
         f" both passes of binlog_startup_scan from a checkpoint in"
@@ -452,6 +454,9 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "seed": seed,
         "refused": counts.refused,
         "imported": counts.imported,
+        "built": counts.built,
+        "preallocated": counts.preallocated,
+        "grown": counts.grown,
         "replicas": counts.replicas,
         "replicated": counts.replicated,
         "uncompared": counts.uncompared,
@@ -614,6 +619,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         if starts >= many and used < share * starts:
             problems.append(f"{used} of {starts} starts after a {kind} crash have left anything out")
     problems += counts.writeback_errors[:3]
+    if counts.preallocating >= MANY_LOADS and not counts.grown:
+        problems.append(f"no file grew without zeros in {counts.preallocating} loads with innodb_ddl_preallocate")
     if counts.loads >= MANY_LOADS and not counts.undo["undo-create"]:
         problems.append(f"no undo tablespace was made in {counts.loads} loads")
     if counts.loads >= MANY_LOADS and 2 * counts.undo_barred > counts.loads:

@@ -37,7 +37,7 @@ from torture.server import (
     initialise,
     page_option,
 )  # fmt: skip
-from torture.settings import FLUSH_OFF, MAP_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
+from torture.settings import FLUSH_OFF, MAP_ON, PREALLOCATE_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
 
 JOIN_TIMEOUT_SEC = 90
 # What is kept of a data directory: after the crash, and, if recoveries were killed, after the last of them.
@@ -100,6 +100,12 @@ class Counts:
     refused: int = 0
     # Tablespaces that were exported, discarded and imported; in `acknowledged`, too.
     imported: int = 0
+    # Indexes that were built and tables that were rebuilt in place; those with innodb_ddl_preallocate, and the loads that had it.
+    built: int = 0
+    preallocated: int = 0
+    preallocating: int = 0
+    # Pages by which files grew in them.
+    grown: int = 0
     # `acknowledged` in lives that may import.
     importing: int = 0
     # Replicas that were compared, and the transactions that they have executed.
@@ -523,6 +529,7 @@ class Clients:
         """With `may_import` tablespaces are imported, which no replica can follow."""
         self._rig = rig
         self._may_import = may_import
+        self._preallocates = server.has(PREALLOCATE_ON)
         self._numbers = numbers
         self._histories = {history.client: history for history in histories}
         self._journal = Journal(journal, histories)
@@ -592,11 +599,15 @@ class Clients:
             self._rig.counts.acknowledged += client.acknowledged
             self._rig.counts.refused += client.refused
             self._rig.counts.imported += client.imported
+            self._rig.counts.built += client.built
+            self._rig.counts.preallocated += client.built * self._preallocates
             self._rig.counts.undo += client.undo
             self._rig.counts.text_steps += client.text
             self._rig.counts.importing += client.acknowledged * self._may_import
             if client.defect:
                 wrong.append(client.defect)
+        self._rig.counts.preallocating += self._preallocates
+        self._rig.counts.grown += max((client.grown for client in self._clients.values()), default=0)
         self._journal.close()
         return wrong
 

@@ -287,6 +287,11 @@ def _doc_id(number: int, low: int) -> str:
     return f"{number * DOC_IDS + 1} + id - {low}"
 
 
+def _is_build(op: Op) -> bool:
+    """Whether an index is built in the file of a table, or the table is rebuilt and says that it is in place."""
+    return (op[0] == "index" and op[2] != TEXT_INDEX) or op[2:] == ["INPLACE"]
+
+
 def _is_docs(client: int, table: str) -> bool:
     return TEXTS.get(client) == (table, DOCS)
 
@@ -552,6 +557,10 @@ class Client(threading.Thread):
         self._cursor: Any = None
         self.acknowledged = 0
         self.imported = 0
+        # Index builds, and rebuilds that say that they are in place; those of full-text indexes write elsewhere.
+        self.built = 0
+        # Pages by which files of this server grew without zeros, as it said last.
+        self.grown = 0
         self.undo: Counter[str] = Counter()
         self.text: Counter[str] = Counter()
         self.refused = 0
@@ -585,6 +594,9 @@ class Client(threading.Thread):
                         self.undo[step.ops[0][0]] += 1
                     if step.kind == "ddl" and step.ops[0][1] == TEXTS.get(self._history.client, ("", ""))[0]:
                         self.text[step.ops[0][0]] += 1
+                    if step.ops and _is_build(step.ops[0]):
+                        self.built += 1
+                        self.grown = self._grown()
                     if step.ops and step.ops[0][0] == "import":
                         self.imported += 1
                         self._wait_for_purge()
@@ -600,6 +612,12 @@ class Client(threading.Thread):
                 connection.close()
             except (pymysql.err.MySQLError, OSError):
                 pass
+
+    def _grown(self) -> int:
+        """Of servers that know it."""
+        self._cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_ddl_merge_preallocated_pages'")
+        row = self._cursor.fetchone()
+        return int(row[1]) if row else 0
 
     def _wait_for_purge(self) -> None:
         """Wait until purge has seen all that is committed.

@@ -19,7 +19,7 @@ from redstart_cli.console import warn
 from redstart_cli.mysqld import Binary, Mysqld, NotStoppedError, ServerError
 from torture import binlog, fulltext, load, pages
 from torture.oracle import History, Observed, State, Table, Verdict, balances
-from torture.settings import HANDED_OVER, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT, Setting
+from torture.settings import HANDED_OVER, PREALLOCATE_OFF, PREALLOCATE_ON, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT, Setting
 
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
@@ -32,6 +32,8 @@ CHECK_TIMEOUT_SEC = 120
 UNDO_BY_PAGE = ("--loose-innodb-undo-read-ahead-pages=0", "--performance-schema=ON")
 # What binlog_startup_scan leaves out is in a large file, so there is one more often than not.
 LARGE_LOG_SHARE = 2 / 3
+# Index builds write their pages one at a time, as MySQL does.
+SINGLE_FLUSH_SHARE = 1 / 4
 _OLDER = "when the last binary log was written: it seems that its files were put back"
 _READY = re.compile("ready for connections")
 INNODB_OPEN = re.compile("InnoDB initialization has ended")
@@ -64,7 +66,8 @@ def _own_options(r: random.Random) -> list[str]:
         options += setting.on if r.random() < setting.share else setting.off
         if options[-1] == SCAN_ON and r.random() < LARGE_LOG_SHARE:
             options.append("--max-binlog-size=64M")
-    return options
+    options.append(r.choice([PREALLOCATE_ON, PREALLOCATE_OFF]))
+    return [*options, *(["--loose-innodb-ddl-flush-batch=OFF"] if r.random() < SINGLE_FLUSH_SHARE else [])]
 
 
 def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = pages.PAGE_KIB) -> list[str]:

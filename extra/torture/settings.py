@@ -15,6 +15,8 @@ ROLLBACK_ON, ROLLBACK_OFF = "--loose-innodb-recovery-rollback-async=ON", "--loos
 UNDO_SCAN_ON, UNDO_SCAN_OFF = "--loose-innodb-recovery-undo-scan=BACKGROUND", "--loose-innodb-recovery-undo-scan=START"
 THREADS_ON, THREADS_OFF = "--loose-innodb-recovery-rollback-threads=4", "--loose-innodb-recovery-rollback-threads=1"
 PREFETCH_ON, PREFETCH_OFF = "--loose-innodb-rollback-prefetch=ON", "--loose-innodb-rollback-prefetch=OFF"
+# Of index builds; no start says anything of it.
+PREALLOCATE_ON, PREALLOCATE_OFF = "--loose-innodb-ddl-preallocate=ON", "--loose-innodb-ddl-preallocate=OFF"
 # The buffer pool is noted each second, and loaded at the start.
 POOL_LOAD_ON = (
     "--innodb-buffer-pool-load-at-startup=ON", "--innodb-buffer-pool-dump-pct=100",
@@ -82,4 +84,4 @@ SETTINGS = (
     Setting("pool", POOL_LOAD_ON, (), re.compile(r"Buffer pool load: read [1-9]\d* pages"), is_of_recovery=False),
 )  # fmt: skip
 # Of each pair the one that is this build's own way; what comes last holds.
-ALL_ON = tuple(option for setting in SETTINGS for option in setting.on)
+ALL_ON = (*(option for setting in SETTINGS for option in setting.on), PREALLOCATE_ON)

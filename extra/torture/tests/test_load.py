@@ -258,3 +258,10 @@ def test_no_undo_tablespace_is_made_beside_a_stray_file(tmp_path: Path) -> None:
     state.undo = {"u1"}
     kinds = {Planner(load.BUILDER, random.Random(n), ["plain"], may_create_undo=False).next(state, n).ops[0][0] for n in range(300)}
     assert "undo-drop" in kinds and "undo-create" not in kinds
+
+
+def test_what_is_built_in_the_file_of_a_table() -> None:
+    builds: list[Op] = [["index", "t", "v"], ["rebuild", "t", "INPLACE"]]
+    copies: list[Op] = [["rebuild", "t", "COPY"], ["rebuild", "t", "DEFAULT"]]
+    others: list[Op] = [*copies, ["index", "t", load.TEXT_INDEX], ["unindex", "t", "v"]]
+    assert [load._is_build(op) for op in builds + others] == [True, True, False, False, False, False]

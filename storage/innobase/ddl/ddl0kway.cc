@@ -651,11 +651,49 @@ Build::Build(Context &ctx) {
 
   m_ways = thd_ddl_merge_ways(thd) == 1 ? 2 : thd_ddl_merge_ways(thd);
   m_on_the_fly = thd_ddl_merge_on_the_fly(thd);
+  m_preallocates = thd_ddl_preallocate(thd);
 
   s_cache_share.add([] { return g_drop_cache ? 0 : available_bytes(); });
 }
 
 Build::~Build() { s_cache_share.remove(); }
+
+void Preallocation::begin(space_id_t space_id) {
+  if (m_space_id || srv_unix_file_flush_method == SRV_UNIX_O_DIRECT_NO_FSYNC) {
+    return;
+  }
+
+  const auto space = fil_space_acquire_silent(space_id);
+
+  if (space == nullptr) {
+    return;
+  }
+
+  /* Who has asked for large extents gets them as always. */
+  if (fsp_is_file_per_table(space_id, space->flags) &&
+      space->autoextend_size_in_bytes == 0 &&
+      !space->is_bulk_operation_in_progress()) {
+    m_size = fil_space_get_size(space_id);
+    space->begin_bulk_operation(0);
+    m_space_id = space_id;
+  }
+  fil_space_release(space);
+}
+
+Preallocation::~Preallocation() {
+  if (!m_space_id) {
+    return;
+  }
+
+  if (const auto space = fil_space_acquire_silent(*m_space_id)) {
+    const auto size = fil_space_get_size(*m_space_id);
+
+    space->end_bulk_operation();
+    fil_space_release(space);
+    fil_flush(*m_space_id);
+    g_status.preallocated_pages += size - std::min(size, m_size);
+  }
+}
 
 bool Build::takes_load(Builder *builder) {
   return !builder->is_fts_index() && builder->m_kway != nullptr &&
@@ -807,6 +845,9 @@ void Build::join_memory(Builder *builder, size_t n_threads,
   auto &build = *builder->m_kway;
 
   build.m_max_row_bytes.assign(n_threads, 0);
+  if (build.m_preallocates) {
+    shared.m_preallocation.begin(ctx.new_table()->space);
+  }
 
   if (build.m_ways != 2 && !builder->is_fts_index() &&
       !builder->is_spatial_index()) {

@@ -190,6 +190,9 @@ struct Build {
   /** innodb_ddl_merge_on_the_fly. */
   bool m_on_the_fly{};
 
+  /** innodb_ddl_preallocate. */
+  bool m_preallocates{};
+
   /** Keys of the rows; empty if they are not used. */
   Sort_key m_sort_key{};
 

@@ -24,10 +24,12 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "api0api.h"
 #include "db0err.h"
 #include "mysql/components/services/bits/psi_stage_bits.h"
 #include "univ.i"
@@ -511,6 +513,36 @@ class Range_recorder {
   uint64_t m_n_bytes{};
 };
 
+/** While it lives, a tablespace grows by space that is not written with zeros:
+the build will write nearly all of it. What it does not write reads as zeros.
+
+A page that is written to such space is there after a power cut only if the file
+system has noted so, which it does when the file is flushed, and need not have
+done when the page was written. The original code may flush no file: without
+doublewrite files, and for pages that the page cleaner writes last. Therefore
+the file is flushed at the end, when all pages of the build were written; the
+statement is committed after that. */
+class Preallocation {
+ public:
+  Preallocation() = default;
+  Preallocation(const Preallocation &) = delete;
+  Preallocation &operator=(const Preallocation &) = delete;
+  ~Preallocation();
+
+  /** Begin, if the tablespace is that of one table and nobody else does it.
+  With innodb_flush_method=O_DIRECT_NO_FSYNC nothing would tell the file system
+  to note that a page was written.
+  @param[in]  space_id  tablespace of the build */
+  void begin(space_id_t space_id);
+
+ private:
+  /** The tablespace, if it is done. */
+  std::optional<space_id_t> m_space_id;
+
+  /** Its size in pages at the beginning. */
+  page_no_t m_size{};
+};
+
 /** What the builders of the indexes of one table share in the scan. */
 struct Shared_memory {
   /** One for each scan thread; none if nothing is shared. */
@@ -524,6 +556,9 @@ struct Shared_memory {
 
   /** Progress of the statement; nullptr if it is that of the original code. */
   std::shared_ptr<Progress> m_progress;
+
+  /** Space of the table. */
+  Preallocation m_preallocation;
 };
 
 /** Reads the rows of one run, every byte of it once and in order.
@@ -910,6 +945,9 @@ struct Status {
 
   /** Merge passes over one file that were written out. */
   std::atomic<uint64_t> passes{};
+
+  /** Pages by which files grew without zeros being written. */
+  std::atomic<uint64_t> preallocated_pages{};
 };
 
 extern Status g_status;
@@ -1034,6 +1072,9 @@ using Build_ptr = std::unique_ptr<Build, Build_deleter>;
 
 /** @return innodb_ddl_flush_batch of a session */
 [[nodiscard]] bool thd_ddl_flush_batch(THD *thd);
+
+/** @return innodb_ddl_preallocate of a session */
+[[nodiscard]] bool thd_ddl_preallocate(THD *thd);
 
 /** @return innodb_ddl_merge_on_the_fly of a session */
 [[nodiscard]] bool thd_ddl_merge_on_the_fly(THD *thd);

@@ -41,7 +41,15 @@ static MYSQL_THDVAR_BOOL(
     "instead of one after the other.",
     nullptr, nullptr, true);
 
+static MYSQL_THDVAR_BOOL(
+    ddl_preallocate, PLUGIN_VAR_OPCMDARG,
+    "Do not write zeros to the space by which the file of a table grows while "
+    "an index is built or the table is rebuilt in place.",
+    nullptr, nullptr, false);
+
 bool thd_ddl_flush_batch(THD *thd) { return THDVAR(thd, ddl_flush_batch); }
+
+bool thd_ddl_preallocate(THD *thd) { return THDVAR(thd, ddl_preallocate); }
 
 size_t thd_ddl_merge_ways(THD *thd) { return THDVAR(thd, ddl_merge_ways); }
 
@@ -50,9 +58,10 @@ bool thd_ddl_merge_on_the_fly(THD *thd) {
 }
 
 /** Elements of innobase_system_variables. */
-#define DDL_MERGE_VARIABLES                                         \
-  MYSQL_SYSVAR(ddl_merge_ways), MYSQL_SYSVAR(ddl_merge_on_the_fly), \
-      MYSQL_SYSVAR(ddl_merge_drop_cache), MYSQL_SYSVAR(ddl_flush_batch)
+#define DDL_MERGE_VARIABLES                                              \
+  MYSQL_SYSVAR(ddl_merge_ways), MYSQL_SYSVAR(ddl_merge_on_the_fly),      \
+      MYSQL_SYSVAR(ddl_merge_drop_cache), MYSQL_SYSVAR(ddl_flush_batch), \
+      MYSQL_SYSVAR(ddl_preallocate)
 
 /** Innodb_ddl_merge_* */
 static SHOW_VAR ddl_merge_status_list[] = {
@@ -62,6 +71,8 @@ static SHOW_VAR ddl_merge_status_list[] = {
      SHOW_SCOPE_GLOBAL},
     {"passes", (char *)&ddl::kway::g_status.passes, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
+    {"preallocated_pages", (char *)&ddl::kway::g_status.preallocated_pages,
+     SHOW_LONGLONG, SHOW_SCOPE_GLOBAL},
     {nullptr, nullptr, SHOW_LONG, SHOW_SCOPE_GLOBAL}};
 
 /** The value of Innodb_ddl_merge. */
