@@ -225,7 +225,7 @@ class Runner:
         for test, (_, text, _) in outcome.failed.items():
             here, there = again.get(test, Again()), elsewhere.get(test, Again())
             whose = judge(here, there)
-            if whose == OURS and is_meant(test, text):
+            if whose == OURS and here.failed == here.ran and is_meant(test, text):
                 whose = MEANT
             outcome.failed[test] = (whose, text, f"again: {here} here, {there} there")
 

@@ -65,6 +65,8 @@ MANY_DISKS = 20
 MANY_MAP_STARTS = 10
 # In so many loads some must have made undo tablespaces, and most must have been allowed to.
 MANY_LOADS = 30
+# Index builds with innodb_ddl_preallocate, of which one must have made a file grow.
+MANY_BUILDS = 200
 # In so many a table with a full-text index has had rows.
 SOME_LOADS = 5
 # Of so many starts after a kind of crash, the share that must have left something out in the recovery.
@@ -619,8 +621,8 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
         if starts >= many and used < share * starts:
             problems.append(f"{used} of {starts} starts after a {kind} crash have left anything out")
     problems += counts.writeback_errors[:3]
-    if counts.preallocating >= MANY_LOADS and not counts.grown:
-        problems.append(f"no file grew without zeros in {counts.preallocating} loads with innodb_ddl_preallocate")
+    if counts.preallocated >= MANY_BUILDS and not counts.grown:
+        problems.append(f"no file grew without zeros in {counts.preallocated} builds with innodb_ddl_preallocate")
     if counts.loads >= MANY_LOADS and not counts.undo["undo-create"]:
         problems.append(f"no undo tablespace was made in {counts.loads} loads")
     if counts.loads >= MANY_LOADS and 2 * counts.undo_barred > counts.loads:

@@ -100,10 +100,9 @@ class Counts:
     refused: int = 0
     # Tablespaces that were exported, discarded and imported; in `acknowledged`, too.
     imported: int = 0
-    # Indexes that were built and tables that were rebuilt in place; those with innodb_ddl_preallocate, and the loads that had it.
+    # Indexes that were built and tables that were rebuilt in place; those with innodb_ddl_preallocate.
     built: int = 0
     preallocated: int = 0
-    preallocating: int = 0
     # Pages by which files grew in them.
     grown: int = 0
     # `acknowledged` in lives that may import.
@@ -606,7 +605,6 @@ class Clients:
             self._rig.counts.importing += client.acknowledged * self._may_import
             if client.defect:
                 wrong.append(client.defect)
-        self._rig.counts.preallocating += self._preallocates
         self._rig.counts.grown += max((client.grown for client in self._clients.values()), default=0)
         self._journal.close()
         return wrong
