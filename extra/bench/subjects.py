@@ -37,6 +37,7 @@ ON_THE_FLY = "innodb_ddl_merge_on_the_fly"
 DROP_CACHE = "innodb_ddl_merge_drop_cache"
 FLUSH_BATCH = "innodb_ddl_flush_batch"
 PREALLOCATE = "innodb_ddl_preallocate"
+DOUBLEWRITE = "innodb_ddl_doublewrite"
 PROGRESS = "innodb_startup_progress_interval"
 BINLOG_SCAN = "binlog_startup_scan"
 REDO = "innodb_redo_recovery"
@@ -61,6 +62,7 @@ STOCK_VALUES = {
     DROP_CACHE: "ON",
     FLUSH_BATCH: "OFF",
     PREALLOCATE: "OFF",
+    DOUBLEWRITE: "ON",
     PROGRESS: "0",
     BINLOG_SCAN: "EVENTS",
     REDO: "STOCK",
@@ -236,6 +238,7 @@ ALL_ON = {
     PREFETCH: "ON",
     POOL_LOAD: "ON",
     PREALLOCATE: "ON",
+    DOUBLEWRITE: "OFF",
 }
 """What of our own is off by default, at its fast value."""
 

@@ -14,14 +14,16 @@ behind them. */
 #include "fil0check.h"
 #include "sql/current_thd.h"
 #include "sync0sync.h"
+#include "ut0log.h"
 
-/* The rest of the source refers to it; a function may be missing, a variable may
-not. */
+/* The rest of the source refers to it; a function may be missing, but not a
+variable, nor one of which an address is kept. */
 mysql_pfs_key_t PFS_NOT_INSTRUMENTED;
 decltype(mysql_pfs_key_t::s_count) mysql_pfs_key_t::s_count;
 std::atomic_int os_thread_count;
 uint32_t srv_max_n_threads;
 thread_local THD *current_thd;
+ib::logger::~logger() = default;
 
 static uint32_t number_at(const uint8_t *data, size_t at) {
   return uint32_t{data[at]} << 24 | uint32_t{data[at + 1]} << 16 |

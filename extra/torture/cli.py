@@ -30,7 +30,7 @@ from torture import canaries, fulltext, recovered, redo, release, stack, subject
 from torture.again import show_again
 from torture.fault import FaultLife
 from torture.kill import REPLICA_EACH, KillLife
-from torture.life import OTHER_PAGES_KIB, Counts, Crash, Rig, use_map, use_releases, use_rollback, use_scan, use_undo_scan
+from torture.life import ONCE, OTHER_PAGES_KIB, Counts, Crash, Rig, use_map, use_releases, use_rollback, use_scan, use_undo_scan
 from torture.power import PowerLife
 from torture.redo import RedoLife
 from torture.settings import ALL_ON, SETTINGS
@@ -65,8 +65,11 @@ MANY_DISKS = 20
 MANY_MAP_STARTS = 10
 # In so many loads some must have made undo tablespaces, and most must have been allowed to.
 MANY_LOADS = 30
-# Index builds with innodb_ddl_preallocate, of which one must have made a file grow.
+# Index builds with innodb_ddl_preallocate, of which one must have made a file grow; rebuilds with
+# innodb_ddl_doublewrite=OFF, of which one must have written pages once; power cuts, of which one must have met such a one.
 MANY_BUILDS = 200
+MANY_REBUILDS = 30
+MANY_CUTS = 300
 # In so many a table with a full-text index has had rows.
 SOME_LOADS = 5
 # Of so many starts after a kind of crash, the share that must have left something out in the recovery.
@@ -329,7 +332,8 @@ def _details(counts: Counts) -> str:
     return (
         f"asked: {turns}; {_recovered(counts)}; {counts.imported} imports;"
         f" {counts.preallocated} of {counts.built} index builds and rebuilds with innodb_ddl_preallocate,"
-        f" files grew by {counts.grown} pages;"
+        f" files grew by {counts.grown} pages; {counts.rebuilt_once} rebuilds with innodb_ddl_doublewrite=OFF,"
+        f" {counts.written_once} pages written once;"
         f" {counts.replicas} replicas compared after {counts.replicated} transactions, {counts.uncompared} not compared;"
         f" {_settings(counts)};"
         f" both passes of binlog_startup_scan from a checkpoint in"
@@ -459,6 +463,8 @@ def _report(counts: Counts, seed: int, found: dict[str, bool]) -> dict[str, obje
         "built": counts.built,
         "preallocated": counts.preallocated,
         "grown": counts.grown,
+        "rebuilt_once": counts.rebuilt_once,
+        "written_once": counts.written_once,
         "replicas": counts.replicas,
         "replicated": counts.replicated,
         "uncompared": counts.uncompared,
@@ -623,6 +629,10 @@ def judge(rig: Rig, kinds: list[str], found: dict[str, bool], wants_canaries: bo
     problems += counts.writeback_errors[:3]
     if counts.preallocated >= MANY_BUILDS and not counts.grown:
         problems.append(f"no file grew without zeros in {counts.preallocated} builds with innodb_ddl_preallocate")
+    if counts.rebuilt_once >= MANY_REBUILDS and not counts.written_once:
+        problems.append(f"no page was written once in {counts.rebuilt_once} rebuilds with innodb_ddl_doublewrite=OFF")
+    if counts.under_load["power"] >= MANY_CUTS and not counts.under_way["power", ONCE]:
+        problems.append(f"none of {counts.under_load['power']} power cuts under load has met a rebuild that writes once")
     if counts.loads >= MANY_LOADS and not counts.undo["undo-create"]:
         problems.append(f"no undo tablespace was made in {counts.loads} loads")
     if counts.loads >= MANY_LOADS and 2 * counts.undo_barred > counts.loads:

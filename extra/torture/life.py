@@ -37,7 +37,7 @@ from torture.server import (
     initialise,
     page_option,
 )  # fmt: skip
-from torture.settings import FLUSH_OFF, MAP_ON, PREALLOCATE_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
+from torture.settings import BATCH_OFF, FLUSH_OFF, MAP_ON, ONCE_OFF, ONCE_ON, PREALLOCATE_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
 
 JOIN_TIMEOUT_SEC = 90
 # What is kept of a data directory: after the crash, and, if recoveries were killed, after the last of them.
@@ -84,6 +84,15 @@ class Crash(NamedTuple):
     server: str
 
 
+# A rebuild whose pages are written once, among the definitions that a crash meets.
+ONCE = "rebuild once"
+
+
+def writes_once(server: Server) -> bool:
+    """Whether the pages of rebuilds have no copies in the doublewrite files."""
+    return server.has(ONCE_ON) and not server.has(ONCE_OFF) and not server.has(BATCH_OFF)
+
+
 @dataclass
 class Counts:
     """What a run came to."""
@@ -100,11 +109,14 @@ class Counts:
     refused: int = 0
     # Tablespaces that were exported, discarded and imported; in `acknowledged`, too.
     imported: int = 0
-    # Indexes that were built and tables that were rebuilt in place; those with innodb_ddl_preallocate.
+    # Indexes that were built and tables that were rebuilt in place; those with innodb_ddl_preallocate; rebuilds with
+    # innodb_ddl_doublewrite=OFF and innodb_ddl_flush_batch.
     built: int = 0
     preallocated: int = 0
-    # Pages by which files grew in them.
+    rebuilt_once: int = 0
+    # Pages by which files grew in them; that were written once.
     grown: int = 0
+    written_once: int = 0
     # `acknowledged` in lives that may import.
     importing: int = 0
     # Replicas that were compared, and the transactions that they have executed.
@@ -230,11 +242,17 @@ class Counts:
             else:
                 setattr(self, name, mine + value)
 
-    def take_under_way(self, kind: str, histories: list[History], limit: float, begun: float = NEVER) -> None:
-        """Count a crash under load, and the definitions that it meets: sent before `begun`, not acknowledged before `limit`."""
+    def take_under_way(
+        self, kind: str, histories: list[History], limit: float, begun: float = NEVER, writes_once: bool = False
+    ) -> None:
+        """Count a crash under load, and the definitions that it meets: sent before `begun`, not acknowledged before `limit`.
+
+        With `writes_once` rebuilds in place have innodb_ddl_doublewrite=OFF, and a name of their own.
+        """
         self.under_load[kind] += 1
         steps = [step for history in histories for step in list(history.steps) if step.kind == "ddl"]
-        self.under_way.update((kind, step.ops[0][0]) for step in steps if step.was_under_way(begun, limit))
+        met = [step.ops[0] for step in steps if step.was_under_way(begun, limit)]
+        self.under_way.update((kind, ONCE if writes_once and op[2:] == ["INPLACE"] else op[0]) for op in met)
 
     def builds_under_way(self, kind: str) -> int:
         """How many of them were index builds."""
@@ -529,6 +547,7 @@ class Clients:
         self._rig = rig
         self._may_import = may_import
         self._preallocates = server.has(PREALLOCATE_ON)
+        self.writes_once = writes_once(server)
         self._numbers = numbers
         self._histories = {history.client: history for history in histories}
         self._journal = Journal(journal, histories)
@@ -579,7 +598,7 @@ class Clients:
     def take_under_way(self, kind: str) -> None:
         """Count the definitions that are under way now, when the server is about to be killed."""
         alive = [self._histories[number] for number, client in self._clients.items() if client.is_alive()]
-        self._rig.counts.take_under_way(kind, alive, NEVER)
+        self._rig.counts.take_under_way(kind, alive, NEVER, writes_once=self.writes_once)
 
     def expect_end(self) -> None:
         """The server will be told to shut down."""
@@ -600,12 +619,14 @@ class Clients:
             self._rig.counts.imported += client.imported
             self._rig.counts.built += client.built
             self._rig.counts.preallocated += client.built * self._preallocates
+            self._rig.counts.rebuilt_once += client.rebuilt * self.writes_once
             self._rig.counts.undo += client.undo
             self._rig.counts.text_steps += client.text
             self._rig.counts.importing += client.acknowledged * self._may_import
             if client.defect:
                 wrong.append(client.defect)
         self._rig.counts.grown += max((client.grown for client in self._clients.values()), default=0)
+        self._rig.counts.written_once += max((client.written_once for client in self._clients.values()), default=0)
         self._journal.close()
         return wrong
 

@@ -561,6 +561,8 @@ class Client(threading.Thread):
         self.built = 0
         # Pages by which files of this server grew without zeros, as it said last.
         self.grown = 0
+        self.written_once = 0
+        self.rebuilt = 0
         self.undo: Counter[str] = Counter()
         self.text: Counter[str] = Counter()
         self.refused = 0
@@ -596,7 +598,9 @@ class Client(threading.Thread):
                         self.text[step.ops[0][0]] += 1
                     if step.ops and _is_build(step.ops[0]):
                         self.built += 1
-                        self.grown = self._grown()
+                        self.rebuilt += step.ops[0][0] == "rebuild"
+                        self.grown = self._pages("preallocated")
+                        self.written_once = self._pages("extent")
                     if step.ops and step.ops[0][0] == "import":
                         self.imported += 1
                         self._wait_for_purge()
@@ -613,9 +617,9 @@ class Client(threading.Thread):
             except (pymysql.err.MySQLError, OSError):
                 pass
 
-    def _grown(self) -> int:
-        """Of servers that know it."""
-        self._cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_ddl_merge_preallocated_pages'")
+    def _pages(self, name: str) -> int:
+        """Of index builds since the start, of servers that know it."""
+        self._cursor.execute(f"SHOW GLOBAL STATUS LIKE 'Innodb_ddl_merge_{name}_pages'")
         row = self._cursor.fetchone()
         return int(row[1]) if row else 0
 

@@ -32,6 +32,7 @@ from torture.life import (
     opening,
     start,
     write_large,
+    writes_once,
 )  # fmt: skip
 from torture.oracle import NEVER, History, Verdict
 from torture.release import Releases
@@ -100,9 +101,10 @@ class Recording:
     checked: int
     loaded: int
     end: int
-    # The server's name, and its release.
+    # The server's name, and its release; whether rebuilds have innodb_ddl_doublewrite=OFF.
     server: str
     release: int = 0
+    writes_once: bool = False
 
 
 class PowerLife:
@@ -251,7 +253,8 @@ class PowerLife:
             self._keep(f"power-{self._seed}-start{level}", verdict, source, binary.name, {"image": source.image})
             return None
         entries = writelog.read_entries(log, end)
-        return Recording(log, entries, source, after, checked, loaded, end, binary.name, self._rig.release(binary))
+        return Recording(log, entries, source, after, checked, loaded, end, binary.name, self._rig.release(binary),
+                         writes_once(server))  # fmt: skip
 
     def _writeback(self, data: Path) -> contextlib.AbstractContextManager[Writeback | None]:
         if not self._writes_note:
@@ -311,7 +314,9 @@ class PowerLife:
             )  # fmt: skip
         self._rig.counts.power_cuts += 1
         if owed.histories is recording.after:
-            self._rig.counts.take_under_way("power", owed.histories, owed.limit, recording.entries[cut.flush].begin)
+            self._rig.counts.take_under_way(
+                "power", owed.histories, owed.limit, recording.entries[cut.flush].begin, recording.writes_once
+            )
         if self._is_unrepaired(verdict, make, owed.is_torn):
             return True
         self._rig.counts.kept_whole += cut.kept_whole

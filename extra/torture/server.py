@@ -19,7 +19,19 @@ from redstart_cli.console import warn
 from redstart_cli.mysqld import Binary, Mysqld, NotStoppedError, ServerError
 from torture import binlog, fulltext, load, pages
 from torture.oracle import History, Observed, State, Table, Verdict, balances
-from torture.settings import HANDED_OVER, PREALLOCATE_OFF, PREALLOCATE_ON, SCAN_ON, SETTINGS, SKIPPED, UNDO_LEFT, Setting
+from torture.settings import (
+    BATCH_OFF,
+    HANDED_OVER,
+    ONCE_OFF,
+    ONCE_ON,
+    PREALLOCATE_OFF,
+    PREALLOCATE_ON,
+    SCAN_ON,
+    SETTINGS,
+    SKIPPED,
+    UNDO_LEFT,
+    Setting,
+)
 
 START_TIMEOUT_SEC = 180
 STOP_TIMEOUT_SEC = 180
@@ -66,8 +78,8 @@ def _own_options(r: random.Random) -> list[str]:
         options += setting.on if r.random() < setting.share else setting.off
         if options[-1] == SCAN_ON and r.random() < LARGE_LOG_SHARE:
             options.append("--max-binlog-size=64M")
-    options.append(r.choice([PREALLOCATE_ON, PREALLOCATE_OFF]))
-    return [*options, *(["--loose-innodb-ddl-flush-batch=OFF"] if r.random() < SINGLE_FLUSH_SHARE else [])]
+    options += [r.choice([PREALLOCATE_ON, PREALLOCATE_OFF]), r.choice([ONCE_ON, ONCE_OFF])]
+    return [*options, *([BATCH_OFF] if r.random() < SINGLE_FLUSH_SHARE else [])]
 
 
 def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = pages.PAGE_KIB) -> list[str]:

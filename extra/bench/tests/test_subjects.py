@@ -83,9 +83,13 @@ def test_all_on_is_the_build_as_it_comes_with_what_is_off_by_default() -> None:
         "innodb_rollback_prefetch": "ON",
         "innodb_buffer_pool_load_by_runs": "ON",
         "innodb_ddl_preallocate": "ON",
+        "innodb_ddl_doublewrite": "OFF",
     }
     assert found.uses_map
-    missing = "innodb_buffer_pool_load_by_runs, innodb_ddl_preallocate, innodb_recovery_rollback_threads, innodb_rollback_prefetch"
+    missing = (
+        "innodb_buffer_pool_load_by_runs, innodb_ddl_doublewrite, innodb_ddl_preallocate, innodb_recovery_rollback_threads,"
+        " innodb_rollback_prefetch"
+    )
     with pytest.raises(Unavailable, match=missing):
         subjects.own_subject("all-on", patched())
 

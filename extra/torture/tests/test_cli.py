@@ -29,7 +29,7 @@ GOOD = partial(
     checked_in=Counter(kill=3, power=3, fault=3), recoveries=Counter(ours=3),
     pages_recovered=99, pages_compared=999, recovered=Counter({(Crash("kill", "stock"), "ours"): 9}),
     text=Counter(indexes=4, words=40, stored=9, cached=9), text_steps=Counter(optimize=2),
-    built=9, preallocated=4, grown=64,
+    built=9, preallocated=4, grown=64, rebuilt_once=3, written_once=70,
 )  # fmt: skip
 MADE = Counter({"undo-create": 1})
 BINARIES = {name: Binary(name, []) for name in ("ours", "off", "stock")}
@@ -94,6 +94,9 @@ def test_a_run_that_finds_nothing_wrong_is_good() -> None:
         ({"loads": 30, "undo": MADE, "text_steps": Counter(index=9)}, "nothing was optimized in 30 loads"),
         ({"loads": 30, "undo_barred": 16, "undo": MADE}, "16 of 30 loads could make no undo"),
         ({"preallocated": 200, "grown": 0}, "no file grew without zeros in 200 builds with innodb_ddl_preallocate"),
+        ({"rebuilt_once": 30, "written_once": 0}, "no page was written once in 30 rebuilds with innodb_ddl_doublewrite=OFF"),
+        ({"under_load": Counter(power=300), "under_way": Counter({("power", "rebuild"): 2, ("power", "index"): 3})},
+         "none of 300 power cuts under load has met a rebuild that writes once"),
         ({"importing": 1500, "imported": 0}, "no tablespace was imported in 1500 commits"),
         ({"under_load": Counter(power=60)}, "none of 60 crashes of kind power under load has met an index build"),
         ({"under_load": Counter(kill=60, power=60), "under_way": Counter({("kill", "rebuild"): 2, ("power", "index"): 3})},
@@ -133,6 +136,9 @@ def test_what_a_crash_meets_are_definitions_that_were_sent_and_not_acknowledged(
     counts.take_under_way("kill", [history], NEVER)
     assert counts.under_way == {("power", "index"): 1}
     assert counts.under_load == {"power": 3, "kill": 1}
+    history.steps = [Step(3, "ddl", [["rebuild", "w", how]], begun=10, acknowledged=20) for how in ("INPLACE", "COPY")]
+    counts.take_under_way("power", [history], 20, 15, writes_once=True)
+    assert counts.under_way == {("power", "index"): 1, ("power", "rebuild once"): 1, ("power", "rebuild"): 1}
 
 
 def test_what_crashes_have_met_is_said_and_written() -> None:

@@ -20,16 +20,19 @@ Rules:
 
 1. What cannot be written here is left to the original code, which runs
    afterwards and alone decides when all is written.
-2. Pages that were written here are on stable storage when this returns: the
-   statement is committed after that, and nothing could make them anew. That a
-   page is no longer dirty does not say so: its file is flushed later.
+2. When the observer has flushed, all pages are on stable storage: changes of
+   the index are logged after that, the statement is committed, and nothing
+   could make the pages anew. That a page is no longer dirty does not say so:
+   its file is flushed later.
 3. As long as a batch is under way the page cleaner leaves out its own in the
    same buffer pool instance. Therefore batches are small, and between them its
    work is done here: what a checkpoint waits for, and now and then the oldest
    pages of all.
 4. A page that somebody holds is left for a later round. Only one that is
    latched in the instant after it was looked at is waited for, and what is
-   flushed for the page cleaner, as it does. The caller holds no latch. */
+   flushed for the page cleaner, as it does. The caller holds no latch.
+5. The pages of a rebuild that need no copy are written many at a time first, if
+   a thread has been doing that; see ddl0extent.cc. It ends here. */
 
 #include <algorithm>
 #include <chrono>
@@ -40,6 +43,7 @@ Rules:
 #include "buf0buf.h"
 #include "buf0dblwr.h"
 #include "buf0flu.h"
+#include "ddl0extent.h"
 #include "ddl0kway.h"
 #include "fil0fil.h"
 #include "log0chkp.h"
@@ -55,6 +59,9 @@ static constexpr size_t BATCH_PAGES = 512;
 
 /** Most pages that are looked for at a time. */
 static constexpr size_t LISTED_PAGES = 64 * 1024;
+
+/** Fewest neighbours that are written with one write when all are written. */
+static constexpr size_t LEAST_NEIGHBOURS = 4;
 
 /** Batches after which one is made of the oldest pages, whoever changed them.
  */
@@ -178,8 +185,9 @@ static void clean(buf_pool_t *buf_pool, size_t n_batches) {
 /** Flushes the pages of an index build. */
 class Flusher {
  public:
-  Flusher(space_id_t space_id, const Flush_observer *observer, const trx_t *trx)
-      : m_observer(observer), m_trx(trx), m_spaces{space_id} {}
+  Flusher(const Flush_observer *observer, const trx_t *trx,
+          std::set<space_id_t> *spaces)
+      : m_observer(observer), m_trx(trx), m_spaces(*spaces) {}
 
   /** Flush until there is nothing more to be done, or the statement is killed.
    */
@@ -204,10 +212,6 @@ class Flusher {
       if (m_n_flushed == 0 || (m_n_flushed < m_n_found && !m_is_full)) {
         std::this_thread::sleep_for(PAUSE);
       }
-    }
-
-    for (const auto space_id : m_spaces) {
-      fil_flush(space_id);
     }
   }
 
@@ -238,9 +242,9 @@ class Flusher {
   /** Transaction of the build. */
   const trx_t *m_trx;
 
-  /** Tablespaces of the pages: that of the build, whoever has written its
-  pages, and those that full-text indexes have of their own. */
-  std::set<space_id_t> m_spaces;
+  /** Tablespaces of the pages: that of the build, and those that full-text
+  indexes have of their own. */
+  std::set<space_id_t> &m_spaces;
 
   /** Batches so far. */
   size_t m_n_batches{};
@@ -255,11 +259,37 @@ class Flusher {
   bool m_is_full{};
 };
 
-void flush_pages(space_id_t space_id, const Flush_observer *observer,
-                 const trx_t *trx) {
-  if (trx != nullptr && trx->mysql_thd != nullptr &&
-      thd_ddl_flush_batch(trx->mysql_thd)) {
-    Flusher(space_id, observer, trx).run();
+Flush_pages::Flush_pages(space_id_t space_id, const Flush_observer *observer,
+                         const trx_t *trx) {
+  const auto early = Early_flush::find(space_id);
+
+  if (early != nullptr) {
+    early->end();
+  }
+
+  if (trx == nullptr || trx->mysql_thd == nullptr ||
+      !thd_ddl_flush_batch(trx->mysql_thd)) {
+    return;
+  }
+
+  /* Whoever has written its pages. */
+  m_spaces.insert(space_id);
+
+  if (early != nullptr) {
+    Extents extents(space_id, observer);
+
+    while (extents.write(Extents::LEAST_PAGES, LISTED_PAGES, trx) > 0) {
+    }
+    /* Fewer neighbours are better written side by side, in a batch. */
+    extents.write(LEAST_NEIGHBOURS, LISTED_PAGES, trx);
+  }
+
+  Flusher(observer, trx, &m_spaces).run();
+}
+
+Flush_pages::~Flush_pages() {
+  for (const auto space_id : m_spaces) {
+    fil_flush(space_id);
   }
 }
 

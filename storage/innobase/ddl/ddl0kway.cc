@@ -51,6 +51,7 @@ Rules:
 #include <vector>
 
 #include "btr0load.h"
+#include "ddl0extent.h"
 #include "ddl0fts.h"
 #include "ddl0impl-compare.h"
 #include "ddl0impl-cursor.h"
@@ -651,6 +652,7 @@ Build::Build(Context &ctx) {
 
   m_ways = thd_ddl_merge_ways(thd) == 1 ? 2 : thd_ddl_merge_ways(thd);
   m_on_the_fly = thd_ddl_merge_on_the_fly(thd);
+  m_flushes_early = !thd_ddl_doublewrite(thd) && thd_ddl_flush_batch(thd);
   m_preallocates = thd_ddl_preallocate(thd);
 
   s_cache_share.add([] { return g_drop_cache ? 0 : available_bytes(); });
@@ -693,6 +695,14 @@ Preallocation::~Preallocation() {
     fil_flush(*m_space_id);
     g_status.preallocated_pages += size - std::min(size, m_size);
   }
+}
+
+bool Build::leaves_flush(Builder *builder) {
+  if (builder->m_ctx.m_kway_shared.m_early_flush == nullptr) {
+    return false;
+  }
+  builder->set_next_state();
+  return true;
 }
 
 bool Build::takes_load(Builder *builder) {
@@ -847,6 +857,11 @@ void Build::join_memory(Builder *builder, size_t n_threads,
   build.m_max_row_bytes.assign(n_threads, 0);
   if (build.m_preallocates) {
     shared.m_preallocation.begin(ctx.new_table()->space);
+  }
+  if (build.m_flushes_early && ctx.m_old_table != ctx.m_new_table &&
+      shared.m_early_flush == nullptr) {
+    shared.m_early_flush =
+        Early_flush::begin(ctx.new_table(), ctx.flush_observer());
   }
 
   if (build.m_ways != 2 && !builder->is_fts_index() &&

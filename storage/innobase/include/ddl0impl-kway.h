@@ -112,6 +112,12 @@ struct Build {
                                     Merge_file_sort::Context &merge,
                                     Merge_offsets &offsets, uint64_t &n_rows);
 
+  /** Leave the flush at the end of an index to that of the last one, if pages
+  are written meanwhile.
+  @param[in,out] builder  index builder, then in its next state
+  @return whether it is left */
+  [[nodiscard]] static bool leaves_flush(Builder *builder);
+
   /** @return whether load() is to be used instead of the original code
   @param[in]  builder  index builder */
   [[nodiscard]] static bool takes_load(Builder *builder);
@@ -189,6 +195,9 @@ struct Build {
 
   /** innodb_ddl_merge_on_the_fly. */
   bool m_on_the_fly{};
+
+  /** innodb_ddl_doublewrite=OFF, which innodb_ddl_flush_batch=ON makes safe. */
+  bool m_flushes_early{};
 
   /** innodb_ddl_preallocate. */
   bool m_preallocates{};

@@ -25,6 +25,7 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -543,6 +544,8 @@ class Preallocation {
   page_no_t m_size{};
 };
 
+class Early_flush;
+
 /** What the builders of the indexes of one table share in the scan. */
 struct Shared_memory {
   /** One for each scan thread; none if nothing is shared. */
@@ -559,6 +562,9 @@ struct Shared_memory {
 
   /** Space of the table. */
   Preallocation m_preallocation;
+
+  /** Thread that writes its pages early; nullptr if there is none. */
+  std::shared_ptr<Early_flush> m_early_flush;
 };
 
 /** Reads the rows of one run, every byte of it once and in order.
@@ -948,6 +954,9 @@ struct Status {
 
   /** Pages by which files grew without zeros being written. */
   std::atomic<uint64_t> preallocated_pages{};
+
+  /** Pages of rebuilds that were written many at a time, without a copy. */
+  std::atomic<uint64_t> extent_pages{};
 };
 
 extern Status g_status;
@@ -1038,15 +1047,27 @@ class Pass {
   Pass &operator=(const Pass &) = delete;
 };
 
-/** Flush the pages of an index build in batches; see ddl/ddl0flush.cc. What
-somebody holds is left, and all of them with innodb_ddl_flush_batch=OFF or if
-the statement was killed.
-@param[in]  space_id  tablespace of the build, which is on stable storage when
-                      this returns
-@param[in]  observer  whose pages
-@param[in]  trx       transaction of the build; nullptr = do nothing */
-void flush_pages(uint32_t space_id, const Flush_observer *observer,
-                 const trx_t *trx);
+/** Flushes the pages of an index build in batches when it is made; see
+ddl/ddl0flush.cc. What somebody holds is left to the original code, and all of
+them with innodb_ddl_flush_batch=OFF or if the statement was killed. When this
+ends, after the original code, the files are flushed to the device. */
+class Flush_pages {
+ public:
+  /** Constructor.
+  @param[in]  space_id  tablespace of the build
+  @param[in]  observer  whose pages
+  @param[in]  trx       transaction of the build; nullptr = do nothing */
+  Flush_pages(uint32_t space_id, const Flush_observer *observer,
+              const trx_t *trx);
+  ~Flush_pages();
+
+  Flush_pages(const Flush_pages &) = delete;
+  Flush_pages &operator=(const Flush_pages &) = delete;
+
+ private:
+  /** Tablespaces of the pages. */
+  std::set<uint32_t> m_spaces;
+};
 
 /** What an index build knows about its merge; owned by the Builder. */
 struct Build;
@@ -1072,6 +1093,9 @@ using Build_ptr = std::unique_ptr<Build, Build_deleter>;
 
 /** @return innodb_ddl_flush_batch of a session */
 [[nodiscard]] bool thd_ddl_flush_batch(THD *thd);
+
+/** @return innodb_ddl_doublewrite of a session */
+[[nodiscard]] bool thd_ddl_doublewrite(THD *thd);
 
 /** @return innodb_ddl_preallocate of a session */
 [[nodiscard]] bool thd_ddl_preallocate(THD *thd);

@@ -42,12 +42,21 @@ static MYSQL_THDVAR_BOOL(
     nullptr, nullptr, true);
 
 static MYSQL_THDVAR_BOOL(
+    ddl_doublewrite, PLUGIN_VAR_OPCMDARG,
+    "Write the pages of a table that is rebuilt in place into the doublewrite "
+    "files, too; OFF writes them once, many at a time, from when they are "
+    "made.",
+    nullptr, nullptr, true);
+
+static MYSQL_THDVAR_BOOL(
     ddl_preallocate, PLUGIN_VAR_OPCMDARG,
     "Do not write zeros to the space by which the file of a table grows while "
     "an index is built or the table is rebuilt in place.",
     nullptr, nullptr, false);
 
 bool thd_ddl_flush_batch(THD *thd) { return THDVAR(thd, ddl_flush_batch); }
+
+bool thd_ddl_doublewrite(THD *thd) { return THDVAR(thd, ddl_doublewrite); }
 
 bool thd_ddl_preallocate(THD *thd) { return THDVAR(thd, ddl_preallocate); }
 
@@ -61,13 +70,15 @@ bool thd_ddl_merge_on_the_fly(THD *thd) {
 #define DDL_MERGE_VARIABLES                                              \
   MYSQL_SYSVAR(ddl_merge_ways), MYSQL_SYSVAR(ddl_merge_on_the_fly),      \
       MYSQL_SYSVAR(ddl_merge_drop_cache), MYSQL_SYSVAR(ddl_flush_batch), \
-      MYSQL_SYSVAR(ddl_preallocate)
+      MYSQL_SYSVAR(ddl_doublewrite), MYSQL_SYSVAR(ddl_preallocate)
 
 /** Innodb_ddl_merge_* */
 static SHOW_VAR ddl_merge_status_list[] = {
     {"bytes_read", (char *)&ddl::kway::g_status.bytes_read, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"bytes_written", (char *)&ddl::kway::g_status.bytes_written, SHOW_LONGLONG,
+     SHOW_SCOPE_GLOBAL},
+    {"extent_pages", (char *)&ddl::kway::g_status.extent_pages, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
     {"passes", (char *)&ddl::kway::g_status.passes, SHOW_LONGLONG,
      SHOW_SCOPE_GLOBAL},
