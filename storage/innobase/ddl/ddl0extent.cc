@@ -228,10 +228,7 @@ size_t Extents::write(size_t n_least, size_t n_looked, const trx_t *trx) {
   for (size_t begin = 0, end; begin < m_found.size() && !m_is_stopped &&
                               (trx == nullptr || !trx_is_interrupted(trx));
        begin = end) {
-    for (end = begin + 1; end < m_found.size() && end - begin < n_most &&
-                          m_found[end] == m_found[begin] + (end - begin);
-         ++end) {
-    }
+    end = end_of_neighbours(m_found, begin, n_most);
 
     if (end - begin < std::min(n_least, n_most)) {
       continue;
@@ -246,13 +243,6 @@ size_t Extents::write(size_t n_least, size_t n_looked, const trx_t *trx) {
   }
 
   return n_written;
-}
-
-bool Extents::needs_no_copy(const byte *page) {
-  return fil_page_get_type(page) == FIL_PAGE_INDEX &&
-         mach_read_from_8(page + FIL_PAGE_LSN) == 0 &&
-         (mach_read_from_4(page + FIL_PAGE_PREV) != FIL_NULL ||
-          mach_read_from_4(page + FIL_PAGE_NEXT) != FIL_NULL);
 }
 
 /** Rebuilds under way whose pages are written here, by tablespace. */

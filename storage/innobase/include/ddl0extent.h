@@ -20,6 +20,8 @@ ddl/ddl0extent.cc. */
 
 #include "buf0types.h"
 #include "dict0types.h"
+#include "fil0types.h"
+#include "mach0data.h"
 #include "os0thread.h"
 #include "trx0types.h"
 #include "ut0new.h"
@@ -27,6 +29,32 @@ ddl/ddl0extent.cc. */
 class Flush_observer;
 
 namespace ddl::kway {
+
+/** @return whether a page has neither redo records nor a copy in the
+doublewrite files, if its tablespace was made by the statement that builds it,
+without a spatial index: it is of a B-tree, not its root, and was never written
+@param[in]  page  page, latched */
+[[nodiscard]] inline bool needs_no_copy(const byte *page) {
+  return mach_read_from_2(page + FIL_PAGE_TYPE) == FIL_PAGE_INDEX &&
+         mach_read_from_8(page + FIL_PAGE_LSN) == 0 &&
+         (mach_read_from_4(page + FIL_PAGE_PREV) != FIL_NULL ||
+          mach_read_from_4(page + FIL_PAGE_NEXT) != FIL_NULL);
+}
+
+/** @return where neighbours end in a list of pages
+@param[in]  pages   page numbers, ascending
+@param[in]  begin   index of the first
+@param[in]  n_most  most that are taken together, at least 1 */
+[[nodiscard]] inline size_t end_of_neighbours(
+    const std::vector<page_no_t> &pages, size_t begin, size_t n_most) {
+  auto end = begin + 1;
+
+  while (end < pages.size() && end - begin < n_most &&
+         pages[end] == pages[end - 1] + 1) {
+    ++end;
+  }
+  return end;
+}
 
 /** Writes dirty pages of one tablespace that are neighbours in the file with
 one write, not into the doublewrite files. Who calls this knows that the pages
@@ -52,12 +80,6 @@ class Extents {
 
   /** Let write() return soon, now and from now on. */
   void stop() { m_is_stopped = true; }
-
-  /** @return whether a page has neither redo records nor a copy in the
-  doublewrite files, if its tablespace was made by the statement that builds it,
-  without a spatial index
-  @param[in]  page  page, latched */
-  [[nodiscard]] static bool needs_no_copy(const byte *page);
 
  private:
   /** Find dirty pages, in the order of the file.

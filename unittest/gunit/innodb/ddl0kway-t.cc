@@ -24,6 +24,7 @@ the writer, and that no byte is read twice. */
 #include <utility>
 #include <vector>
 
+#include "storage/innobase/include/ddl0extent.h"
 #include "storage/innobase/include/ddl0kway.h"
 
 namespace innodb_ddl0kway_unittest {
@@ -948,6 +949,46 @@ TEST(Kway_cache, share) {
   EXPECT_EQ(0U, share.bytes());
   share.add(available);
   EXPECT_EQ(32U << 20, share.bytes());
+}
+
+TEST(Kway_extents, neighbours) {
+  const std::vector<page_no_t> pages{3, 4, 5, 7, 8, 20};
+
+  EXPECT_EQ(3U, end_of_neighbours(pages, 0, 64));
+  EXPECT_EQ(2U, end_of_neighbours(pages, 0, 2));
+  EXPECT_EQ(1U, end_of_neighbours(pages, 0, 1));
+  EXPECT_EQ(5U, end_of_neighbours(pages, 3, 64));
+  EXPECT_EQ(6U, end_of_neighbours(pages, 5, 64));
+  /* The same page twice, as two buffer pool instances never have it. */
+  EXPECT_EQ(1U, end_of_neighbours({9, 9, 10}, 0, 64));
+}
+
+TEST(Kway_extents, pages_that_need_no_copy) {
+  const auto is_free = [](page_type_t type, lsn_t lsn, page_no_t prev,
+                          page_no_t next) {
+    byte page[FIL_PAGE_DATA]{};
+    mach_write_to_2(page + FIL_PAGE_TYPE, type);
+    mach_write_to_8(page + FIL_PAGE_LSN, lsn);
+    mach_write_to_4(page + FIL_PAGE_PREV, prev);
+    mach_write_to_4(page + FIL_PAGE_NEXT, next);
+    return needs_no_copy(page);
+  };
+
+  EXPECT_TRUE(is_free(FIL_PAGE_INDEX, 0, 5, 7));
+  EXPECT_TRUE(is_free(FIL_PAGE_INDEX, 0, FIL_NULL, 7));
+  EXPECT_TRUE(is_free(FIL_PAGE_INDEX, 0, 5, FIL_NULL));
+
+  /* A root, whose creation is logged. */
+  EXPECT_FALSE(is_free(FIL_PAGE_INDEX, 0, FIL_NULL, FIL_NULL));
+  /* Written before. */
+  EXPECT_FALSE(is_free(FIL_PAGE_INDEX, 1, 5, 7));
+
+  for (const auto type :
+       {FIL_PAGE_RTREE, FIL_PAGE_SDI, FIL_PAGE_TYPE_FSP_HDR, FIL_PAGE_TYPE_XDES,
+        FIL_PAGE_INODE, FIL_PAGE_IBUF_BITMAP, FIL_PAGE_TYPE_LOB_FIRST,
+        FIL_PAGE_TYPE_LOB_DATA, FIL_PAGE_TYPE_BLOB, FIL_PAGE_TYPE_ALLOCATED}) {
+    EXPECT_FALSE(is_free(type, 0, 5, 7)) << type;
+  }
 }
 
 TEST(Kway_io, interrupted_call_is_repeated) {
