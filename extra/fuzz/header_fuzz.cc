@@ -12,17 +12,21 @@ behind them. */
 #include <vector>
 
 #include "fil0check.h"
+#include "fil0observe.h"
 #include "sql/current_thd.h"
 #include "sync0sync.h"
 #include "ut0log.h"
 
 /* The rest of the source refers to it; a function may be missing, but not a
-variable, nor one of which an address is kept. */
+variable, nor a function of which an address is kept, or which runs before
+main(). */
 mysql_pfs_key_t PFS_NOT_INSTRUMENTED;
 decltype(mysql_pfs_key_t::s_count) mysql_pfs_key_t::s_count;
 std::atomic_int os_thread_count;
 uint32_t srv_max_n_threads;
 thread_local THD *current_thd;
+scan_observer::Observers scan_observer::g_observers;
+scan_observer::Observer::Observer(Place place, Observers &) : m_place(place) {}
 ib::logger::~logger() = default;
 
 static uint32_t number_at(const uint8_t *data, size_t at) {

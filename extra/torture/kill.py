@@ -217,7 +217,7 @@ class KillLife:
         may_import = self._replica is None
         clients = Clients(
             self._rig, server, self._histories, self._numbers, journal, r,
-            may_import=may_import, page_kib=self._page_kib,
+            may_import=may_import, page_kib=self._page_kib, may_rebuild=True,
         )  # fmt: skip
         clients.work(r.uniform(0.1, MAX_LOAD_SEC))
         how = "load" if self._rig.is_canary else r.choices(["load", "shutdown", "start"], [7, 2, 1])[0]

@@ -23,7 +23,7 @@ from bench import unlogged
 from redstart_cli.console import say
 from redstart_cli.mysqld import Binary, ServerError
 from redstart_cli.tools import ToolError
-from torture import load, pages, preload, subjects
+from torture import load, pages, preload, rebuild, subjects
 from torture.exercised import Exercised
 from torture.oracle import NEVER, History, Journal, State, Verdict, write_journal
 from torture.release import LOCK, MINIMAL, ROLLED_BACK, Releases
@@ -37,7 +37,19 @@ from torture.server import (
     initialise,
     page_option,
 )  # fmt: skip
-from torture.settings import BATCH_OFF, FLUSH_OFF, MAP_ON, ONCE_OFF, ONCE_ON, PREALLOCATE_ON, ROLLBACK_ON, SCAN_ON, SETTINGS, UNDO_SCAN_ON
+from torture.settings import (
+    BATCH_OFF,
+    BATCH_ON,
+    FLUSH_OFF,
+    MAP_ON,
+    ONCE_OFF,
+    ONCE_ON,
+    PREALLOCATE_ON,
+    ROLLBACK_ON,
+    SCAN_ON,
+    SETTINGS,
+    UNDO_SCAN_ON,
+)
 
 JOIN_TIMEOUT_SEC = 90
 # What is kept of a data directory: after the crash, and, if recoveries were killed, after the last of them.
@@ -90,7 +102,12 @@ ONCE = "rebuild once"
 
 def writes_once(server: Server) -> bool:
     """Whether the pages of rebuilds have no copies in the doublewrite files."""
-    return server.has(ONCE_ON) and not server.has(ONCE_OFF) and not server.has(BATCH_OFF)
+
+    def holds(on: str, off: str, default: str) -> bool:
+        """What comes last holds."""
+        return [default, *(option for option in server.place.options if option in (on, off))][-1] == on
+
+    return server.has(ONCE_ON) and holds(ONCE_ON, ONCE_OFF, ONCE_OFF) and holds(BATCH_ON, BATCH_OFF, BATCH_ON)
 
 
 @dataclass
@@ -542,8 +559,9 @@ class Clients:
         errors_are_expected: bool = False,
         may_import: bool = True,
         page_kib: int = pages.PAGE_KIB,
+        may_rebuild: bool = False,
     ) -> None:
-        """With `may_import` tablespaces are imported, which no replica can follow."""
+        """With `may_import` tablespaces are imported, which no replica can follow; with `may_rebuild` a table is rebuilt."""
         self._rig = rig
         self._may_import = may_import
         self._preallocates = server.has(PREALLOCATE_ON)
@@ -580,8 +598,21 @@ class Clients:
             for history in histories
             if not (rig.is_canary and history.client == load.BUILDER)
         }
+        # Where pages are written once, without which there is less to be found.
+        self._rebuilder = (
+            rebuild.Rebuilder(server.socket, position, self._book.stop, r.randrange(2**32))
+            if may_rebuild and self.writes_once and not rig.is_canary
+            else None
+        )
         for client in self._clients.values():
             client.start()
+        if self._rebuilder:
+            self._rebuilder.start()
+
+    @property
+    def rebuilds(self) -> list[History]:
+        """Steps of the table that is rebuilt all the time."""
+        return [self._rebuilder.history] if self._rebuilder else []
 
     def work(self, seconds: float, enough: int = ENOUGH) -> None:
         """Let them work for a time, and on a slow machine until enough is acknowledged."""
@@ -598,6 +629,7 @@ class Clients:
     def take_under_way(self, kind: str) -> None:
         """Count the definitions that are under way now, when the server is about to be killed."""
         alive = [self._histories[number] for number, client in self._clients.items() if client.is_alive()]
+        alive += self.rebuilds
         self._rig.counts.take_under_way(kind, alive, NEVER, writes_once=self.writes_once)
 
     def expect_end(self) -> None:
@@ -626,7 +658,14 @@ class Clients:
             if client.defect:
                 wrong.append(client.defect)
         self._rig.counts.grown += max((client.grown for client in self._clients.values()), default=0)
-        self._rig.counts.written_once += max((client.written_once for client in self._clients.values()), default=0)
+        written = [client.written_once for client in self._clients.values()]
+        if self._rebuilder:
+            self._rebuilder.join(max(0.0, end - time.monotonic()))
+            if self._rebuilder.is_alive():
+                wrong.append(f"a rebuild has waited {JOIN_TIMEOUT_SEC} s for an answer")
+            self._rig.counts.rebuilt_once += self._rebuilder.rebuilt
+            written.append(self._rebuilder.written_once)
+        self._rig.counts.written_once += max(written, default=0)
         self._journal.close()
         return wrong
 

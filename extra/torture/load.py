@@ -544,6 +544,13 @@ class Book:
     is_ending: bool = False
 
 
+def status(cursor: Any, name: str) -> int:
+    """Of a server; 0 if it does not know it."""
+    cursor.execute(f"SHOW GLOBAL STATUS LIKE '{name}'")
+    row = cursor.fetchone()
+    return int(row[1]) if row else 0
+
+
 class Client(threading.Thread):
     """Does one step after the other until it is told to stop or the server is gone."""
 
@@ -599,8 +606,8 @@ class Client(threading.Thread):
                     if step.ops and _is_build(step.ops[0]):
                         self.built += 1
                         self.rebuilt += step.ops[0][0] == "rebuild"
-                        self.grown = self._pages("preallocated")
-                        self.written_once = self._pages("extent")
+                        self.grown = status(self._cursor, "Innodb_ddl_merge_preallocated_pages")
+                        self.written_once = status(self._cursor, "Innodb_ddl_merge_extent_pages")
                     if step.ops and step.ops[0][0] == "import":
                         self.imported += 1
                         self._wait_for_purge()
@@ -617,11 +624,6 @@ class Client(threading.Thread):
             except (pymysql.err.MySQLError, OSError):
                 pass
 
-    def _pages(self, name: str) -> int:
-        """Of index builds since the start, of servers that know it."""
-        self._cursor.execute(f"SHOW GLOBAL STATUS LIKE 'Innodb_ddl_merge_{name}_pages'")
-        row = self._cursor.fetchone()
-        return int(row[1]) if row else 0
 
     def _wait_for_purge(self) -> None:
         """Wait until purge has seen all that is committed.

@@ -10,7 +10,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,8 @@ class Recording:
     server: str
     release: int = 0
     writes_once: bool = False
+    # Of the table that is rebuilt all the time.
+    rebuilds: list[History] = field(default_factory=list)
 
 
 class PowerLife:
@@ -230,7 +232,7 @@ class PowerLife:
                 loaded = position()
                 clients = Clients(
                     self._rig, server, after, self._numbers, self._home / "journal", self._r, position,
-                    page_kib=self._page_kib,
+                    page_kib=self._page_kib, may_rebuild=True,
                 )
                 with self._writeback(place.data):
                     if self._lies:
@@ -254,7 +256,7 @@ class PowerLife:
             return None
         entries = writelog.read_entries(log, end)
         return Recording(log, entries, source, after, checked, loaded, end, binary.name, self._rig.release(binary),
-                         writes_once(server))  # fmt: skip
+                         writes_once(server), clients.rebuilds)  # fmt: skip
 
     def _writeback(self, data: Path) -> contextlib.AbstractContextManager[Writeback | None]:
         if not self._writes_note:
@@ -315,7 +317,8 @@ class PowerLife:
         self._rig.counts.power_cuts += 1
         if owed.histories is recording.after:
             self._rig.counts.take_under_way(
-                "power", owed.histories, owed.limit, recording.entries[cut.flush].begin, recording.writes_once
+                "power", owed.histories + recording.rebuilds, owed.limit, recording.entries[cut.flush].begin,
+                recording.writes_once,
             )
         if self._is_unrepaired(verdict, make, owed.is_torn):
             return True

@@ -17,7 +17,7 @@ import pymysql
 from redstart_cli import keyring, mysqld
 from redstart_cli.console import warn
 from redstart_cli.mysqld import Binary, Mysqld, NotStoppedError, ServerError
-from torture import binlog, fulltext, load, pages
+from torture import binlog, fulltext, load, pages, rebuild
 from torture.oracle import History, Observed, State, Table, Verdict, balances
 from torture.settings import (
     BATCH_OFF,
@@ -363,6 +363,7 @@ def check_tables(cursor: Any, states: list[State], text_asked: Counter[str]) -> 
             wrong.append(f"CHECK TABLE {schema}.{table}: {'; '.join(said)}")
         else:
             wrong += check_indexes(cursor, schema, table, text_asked)
+    wrong += rebuild.check(cursor)
     # The second form is that of a table that a user has given such a name.
     cursor.execute(
         "SELECT name FROM information_schema.innodb_tables WHERE name LIKE '%#sql%' OR name LIKE '%@0023sql%'"

@@ -18,7 +18,7 @@ PREFETCH_ON, PREFETCH_OFF = "--loose-innodb-rollback-prefetch=ON", "--loose-inno
 # Of index builds; no start says anything of it.
 PREALLOCATE_ON, PREALLOCATE_OFF = "--loose-innodb-ddl-preallocate=ON", "--loose-innodb-ddl-preallocate=OFF"
 ONCE_ON, ONCE_OFF = "--loose-innodb-ddl-doublewrite=OFF", "--loose-innodb-ddl-doublewrite=ON"
-BATCH_OFF = "--loose-innodb-ddl-flush-batch=OFF"
+BATCH_ON, BATCH_OFF = "--loose-innodb-ddl-flush-batch=ON", "--loose-innodb-ddl-flush-batch=OFF"
 # The buffer pool is noted each second, and loaded at the start.
 POOL_LOAD_ON = (
     "--innodb-buffer-pool-load-at-startup=ON", "--innodb-buffer-pool-dump-pct=100",
@@ -86,4 +86,4 @@ SETTINGS = (
     Setting("pool", POOL_LOAD_ON, (), re.compile(r"Buffer pool load: read [1-9]\d* pages"), is_of_recovery=False),
 )  # fmt: skip
 # Of each pair the one that is this build's own way; what comes last holds.
-ALL_ON = (*(option for setting in SETTINGS for option in setting.on), PREALLOCATE_ON, ONCE_ON)
+ALL_ON = (*(option for setting in SETTINGS for option in setting.on), PREALLOCATE_ON, ONCE_ON, BATCH_ON)
