@@ -290,7 +290,7 @@ std::shared_ptr<Early_flush> Early_flush::begin(
   const auto early = std::make_shared<Early_flush>(table->space, observer);
 
   try {
-    early->m_thread = os_thread_create(PFS_NOT_INSTRUMENTED, 0,
+    early->m_thread = os_thread_create(ddl_thread_key, 0,
                                        [flush = early.get()] { flush->run(); });
   } catch (const std::system_error &) {
     return nullptr;
