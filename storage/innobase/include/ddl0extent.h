@@ -20,6 +20,7 @@ ddl/ddl0extent.cc. */
 
 #include "buf0types.h"
 #include "dict0types.h"
+#include "fil0fil.h"
 #include "fil0types.h"
 #include "mach0data.h"
 #include "os0thread.h"
