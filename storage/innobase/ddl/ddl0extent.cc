@@ -64,6 +64,7 @@ the buffer pool. */
 #include "buf0lru.h"
 #include "ddl0extent.h"
 #include "ddl0kway.h"
+#include "dict0dict.h"
 #include "dict0mem.h"
 #include "fil0fil.h"
 #include "fsp0fsp.h"
