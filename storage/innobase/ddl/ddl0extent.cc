@@ -120,25 +120,41 @@ void Extents::find(size_t n_looked) {
   std::sort(m_found.begin(), m_found.end());
 }
 
-bool Extents::take(page_no_t page_no) {
-  const page_id_t page_id{m_space_id, page_no};
-  const auto buf_pool = buf_pool_get(page_id);
+buf_page_t *enter_idle_page(buf_pool_t *buf_pool, const page_id_t &page_id,
+                            const Flush_observer *observer) {
   rw_lock_t *hash_lock;
   const auto bpage = buf_page_hash_get_s_locked(buf_pool, page_id, &hash_lock);
 
   if (bpage == nullptr) {
-    return false;
+    return nullptr;
   }
 
   const auto mutex = buf_page_get_mutex(bpage);
   mutex_enter(mutex);
   rw_lock_s_unlock(hash_lock);
 
+  if (bpage->get_flush_observer() == observer && bpage->buf_fix_count == 0 &&
+      !bpage->was_stale() && buf_flush_ready_for_flush(bpage, BUF_FLUSH_LIST)) {
+    return bpage;
+  }
+
+  mutex_exit(mutex);
+  return nullptr;
+}
+
+bool Extents::take(page_no_t page_no) {
+  const page_id_t page_id{m_space_id, page_no};
+  const auto buf_pool = buf_pool_get(page_id);
+  const auto bpage = enter_idle_page(buf_pool, page_id, m_observer);
+
+  if (bpage == nullptr) {
+    return false;
+  }
+
+  const auto mutex = buf_page_get_mutex(bpage);
   const auto block = reinterpret_cast<buf_block_t *>(bpage);
 
   if (buf_page_get_state(bpage) != BUF_BLOCK_FILE_PAGE ||
-      bpage->get_flush_observer() != m_observer || bpage->buf_fix_count != 0 ||
-      bpage->was_stale() || !buf_flush_ready_for_flush(bpage, BUF_FLUSH_LIST) ||
       !rw_lock_sx_lock_nowait(&block->lock, BUF_IO_WRITE, UT_LOCATION_HERE)) {
     mutex_exit(mutex);
     return false;

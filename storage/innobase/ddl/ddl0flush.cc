@@ -103,20 +103,15 @@ static Vector<page_id_t> find_pages(buf_pool_t *buf_pool,
 @return whether it is being written */
 static bool flush_page(buf_pool_t *buf_pool, const page_id_t &page_id,
                        const Flush_observer *observer) {
-  rw_lock_t *hash_lock;
-  const auto bpage = buf_page_hash_get_s_locked(buf_pool, page_id, &hash_lock);
+  const auto bpage = enter_idle_page(buf_pool, page_id, observer);
 
   if (bpage == nullptr) {
     return false;
   }
 
   const auto mutex = buf_page_get_mutex(bpage);
-  mutex_enter(mutex);
-  rw_lock_s_unlock(hash_lock);
 
-  if (bpage->get_flush_observer() == observer && bpage->buf_fix_count == 0 &&
-      !bpage->was_stale() && buf_flush_ready_for_flush(bpage, BUF_FLUSH_LIST) &&
-      buf_flush_page(buf_pool, bpage, BUF_FLUSH_LIST, false)) {
+  if (buf_flush_page(buf_pool, bpage, BUF_FLUSH_LIST, false)) {
     return true;
   }
 

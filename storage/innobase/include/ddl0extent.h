@@ -57,6 +57,15 @@ without a spatial index: it is of a B-tree, not its root, and was never written
   return end;
 }
 
+/** Find a dirty page of an index build that nobody holds.
+@param[in]  buf_pool  buffer pool instance
+@param[in]  page_id   page
+@param[in]  observer  whose page it is to be
+@return the page, its mutex held by the caller; nullptr if it is none */
+[[nodiscard]] buf_page_t *enter_idle_page(buf_pool_t *buf_pool,
+                                          const page_id_t &page_id,
+                                          const Flush_observer *observer);
+
 /** Writes dirty pages of one tablespace that are neighbours in the file with
 one write, not into the doublewrite files. Who calls this knows that the pages
 have no redo records. */
