@@ -269,7 +269,7 @@ class Counts:
         self.under_load[kind] += 1
         steps = [step for history in histories for step in list(history.steps) if step.kind == "ddl"]
         met = [step.ops[0] for step in steps if step.was_under_way(begun, limit)]
-        self.under_way.update((kind, ONCE if writes_once and op[2:] == ["INPLACE"] else op[0]) for op in met)
+        self.under_way.update((kind, ONCE if writes_once and op[0] == "rebuild" and op[2:] == ["INPLACE"] else op[0]) for op in met)
 
     def builds_under_way(self, kind: str) -> int:
         """How many of them were index builds."""
@@ -629,7 +629,8 @@ class Clients:
     def take_under_way(self, kind: str) -> None:
         """Count the definitions that are under way now, when the server is about to be killed."""
         alive = [self._histories[number] for number, client in self._clients.items() if client.is_alive()]
-        alive += self.rebuilds
+        if self._rebuilder and self._rebuilder.is_alive():
+            alive += self.rebuilds
         self._rig.counts.take_under_way(kind, alive, NEVER, writes_once=self.writes_once)
 
     def expect_end(self) -> None:

@@ -87,14 +87,14 @@ def check(cursor: Any) -> list[str]:
     if wrong:
         return wrong
     held = set()
-    for index in ("PRIMARY", "a", "b"):
-        cursor.execute(
-            f"SELECT COUNT(*), SUM(a = LEFT(SHA2(id, 256), 50) AND b = CRC32(id)) FROM rebuilt.t FORCE INDEX ({index})"
-        )
-        rows, right = cursor.fetchone()
+    both = "a = LEFT(SHA2(id, 256), 50) AND b = CRC32(id)"
+    # Only what the index holds, without which MySQL would read the rows.
+    for index, right in (("PRIMARY", both), ("a", "a = LEFT(SHA2(id, 256), 50)"), ("b", both)):
+        cursor.execute(f"SELECT COUNT(*), SUM({right}) FROM rebuilt.t FORCE INDEX ({index})")
+        rows, n_right = cursor.fetchone()
         held.add(rows)
-        if rows not in (0, ROWS) or rows != int(right or 0):
-            wrong.append(f"rebuilt.t: index {index} holds {rows} rows of {ROWS}, {int(right or 0)} of them right")
+        if rows not in (0, ROWS) or rows != int(n_right or 0):
+            wrong.append(f"rebuilt.t: index {index} holds {rows} rows of {ROWS}, {int(n_right or 0)} of them right")
     if not wrong and len(held) > 1:
         wrong.append(f"rebuilt.t: its indexes hold {', '.join(map(str, sorted(held)))} rows")
     return wrong
