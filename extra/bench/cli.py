@@ -40,7 +40,7 @@ from bench.subjects import (
     UPGRADE_SUBJECTS,
     check_names,
 )
-from bench.tables import Tables
+from bench.tables import PAGES_KIB, Tables
 from bench.ui import Ui
 from redstart_cli import build as builds
 from redstart_cli.console import HELP, RedstartError
@@ -199,24 +199,26 @@ def _measures(function: Callable[..., Experiments]) -> Callable[..., None]:
 @click.option("--first-use", "used", type=click.IntRange(1), metavar="N",
               help="Instead: query N of the tables, and views of all, right after cold starts.")  # fmt: skip
 @click.option("--encrypted", is_flag=True, help="All tables are encrypted; MariaDB is left out.")
+@click.option("--page-kib", type=click.Choice([str(size) for size in PAGES_KIB]), default="16", show_default=True,
+              help="innodb_page_size, for more tables than the disk holds with 16.")  # fmt: skip
 @click.option("--after-older", is_flag=True,
               help="First starts after a server of an older patch release, which are upgrades, and second ones.")  # fmt: skip
 @_measures
 def startup_command(
     subjects: tuple[str, ...], tables: int, schemas: int, crash: bool, ddl: bool, warm: bool, used: int | None,
-    encrypted: bool, after_older: bool,
+    encrypted: bool, page_kib: str, after_older: bool,
 ) -> Experiments:  # fmt: skip
     """Start with many tables: time, phases, reads; what the first queries take."""
     check_names(subjects, UPGRADE_SUBJECTS if after_older else STARTUP_SUBJECTS)
-    if after_older and (crash or encrypted or used is not None):
-        raise ToolError("--after-older goes without --crash, --encrypted and --first-use")
+    if after_older and (crash or encrypted or used is not None or page_kib != "16"):
+        raise ToolError("--after-older goes without --crash, --encrypted, --first-use and --page-kib")
     if ddl and not crash:
         raise ToolError("--ddl needs --crash")
-    size = replace(_tables(tables, schemas), is_encrypted=encrypted)
+    size = replace(_tables(tables, schemas), is_encrypted=encrypted, page_kib=int(page_kib))
     if used is None:
         return {"startup": partial(startup.run, options=startup.Options(size, crash, ddl, warm, subjects, after_older))}
-    if encrypted:
-        raise ToolError("--first-use goes without --encrypted")
+    if encrypted or page_kib != "16":
+        raise ToolError("--first-use goes without --encrypted and --page-kib")
     if crash:
         raise ToolError("--first-use goes without --crash")
     if "mariadb" in subjects:

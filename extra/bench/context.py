@@ -82,12 +82,14 @@ class Context:
             self.binaries[name] = inspect_binary(this_layout().binary(tree, "mysqld"))
         return Subject(name, self.binaries[name], {}, note)
 
-    def find_subjects(self, names: Sequence[str], files: int = 0, is_encrypted: bool = False) -> list[Subject]:
+    def find_subjects(
+        self, names: Sequence[str], files: int = 0, is_encrypted: bool = False, server_options: Sequence[str] = ()
+    ) -> list[Subject]:
         """The subjects of these names that can run here, noted in the document.
 
         The others are said and noted as skipped; ToolError if none is left. `files` is the
         number of tablespace files, for the subjects whose number of threads follows from it. With `is_encrypted`
-        they have a keyring.
+        they have a keyring. `server_options` are those of the data directory.
         """
         cores = len(os.sched_getaffinity(0))
         found = []
@@ -105,6 +107,9 @@ class Context:
                     subject = own_subject(name, self.own_binary(), files, cores)
                 if is_encrypted:
                     subject = replace(subject, binary=with_keyring(self.layout, subject.binary))
+                if server_options:
+                    binary = replace(subject.binary, options=(*subject.binary.options, *server_options))
+                    subject = replace(subject, binary=binary)
                 found.append(subject)
             except Unavailable as error:
                 self.skip(f"subject {name}", error)

@@ -106,6 +106,11 @@ class Recipe(Protocol):
     def has_empty_pages(self) -> bool:
         """Whether giving the space of empty pages back is worth a pass over the files."""
 
+    @property
+    def page_bytes(self) -> int:
+        """Size of its pages; what servers have unless they are told."""
+        return PAGE_BYTES
+
     def keeps_copy(self, name: str) -> bool:
         """Whether states hold a copy of the file with this relative path."""
 
@@ -215,7 +220,7 @@ def zero_runs(data: bytes, unit: int = PAGE_BYTES) -> list[tuple[int, int]]:
     return runs
 
 
-def punch_empty_pages(path: Path) -> int:
+def punch_empty_pages(path: Path, page_bytes: int = PAGE_BYTES) -> int:
     """Gives the disk space of a file's all-zero pages back; returns the bytes punched out.
 
     Only whole pages are punched, so that reading any used page costs the same I/O as before.
@@ -224,7 +229,7 @@ def punch_empty_pages(path: Path) -> int:
     call = _fallocate()
     punched = 0
     with open(path, "r+b") as file:
-        for offset, length in zero_runs(file.read()):
+        for offset, length in zero_runs(file.read(), page_bytes):
             if call(file.fileno(), _PUNCH_HOLE_KEEP_SIZE, offset, length) == 0:
                 punched += length
     return punched
@@ -390,7 +395,7 @@ def open_or_make(
         recipe.fill(server, progress)
     say(f"made {recipe.what} in {time.monotonic() - begin:,.0f} s")
     if recipe.has_empty_pages:
-        say(f"punched out {_punch_all(datadir.work) / 2**20:,.0f} MiB of empty pages")
+        say(f"punched out {_punch_all(datadir.work, recipe.page_bytes) / 2**20:,.0f} MiB of empty pages")
     _settle(layout, binary, datadir.work, log)
     os.sync()
     datadir.save_state("clean")
@@ -398,10 +403,10 @@ def open_or_make(
     return datadir
 
 
-def _punch_all(work: Path) -> int:
+def _punch_all(work: Path, page_bytes: int) -> int:
     paths = [work / name for name in walk(work) if "/" in name and name.endswith(".ibd")]
     with ThreadPoolExecutor(4) as pool:
-        return sum(pool.map(punch_empty_pages, paths))
+        return sum(pool.map(lambda path: punch_empty_pages(path, page_bytes), paths))
 
 
 @contextlib.contextmanager

@@ -76,6 +76,8 @@ def run(context: Context, options: Options) -> None:
     parameters = {"tables": options.tables.tables, "schemas": options.tables.schemas}
     if options.tables.is_encrypted:
         parameters["encrypted"] = options.tables.tables
+    if options.tables.server_options:
+        parameters["page_kib"] = options.tables.page_kib
     cases = [Case(item, item.subject.name, mode, parameters) for item in prepared for mode in options.modes]
     for item, result in rounds(context, "startup", cases, _in_words):
         _measure(context, options, item, result)
@@ -88,19 +90,20 @@ def run(context: Context, options: Options) -> None:
 def prepare(context: Context, options: Options) -> list[Prepared]:
     """The subjects that can run here, each with a data directory and a state, made if not there."""
     names = options.subjects or (UPGRADE_SUBJECTS if options.after_older else STARTUP_SUBJECTS)
-    subjects = context.find_subjects(names, options.tables.tables + SYSTEM_FILES, options.tables.is_encrypted)
+    files = options.tables.tables + SYSTEM_FILES
+    subjects = context.find_subjects(names, files, options.tables.is_encrypted, options.tables.server_options)
     datadirs = by_flavour(subjects, lambda subject: context.make_datadir(options.tables, subject.binary))
-    files = {flavour: datadir.files_to_check() for flavour, datadir in datadirs.items()}
+    to_check = {flavour: datadir.files_to_check() for flavour, datadir in datadirs.items()}
     prepared = []
     makers: dict[tuple[str, str], Subject] = {}
     for subject in subjects:
         flavour = subject.binary.flavour
         if options.after_older:
             states = _states_after_older(context, datadirs[flavour], subject)
-            prepared.append(Prepared(subject, datadirs[flavour], states[0], files[flavour], states[1]))
+            prepared.append(Prepared(subject, datadirs[flavour], states[0], to_check[flavour], states[1]))
         else:
             state = _state(context, options, datadirs[flavour], subject, makers)
-            prepared.append(Prepared(subject, datadirs[flavour], state, files[flavour]))
+            prepared.append(Prepared(subject, datadirs[flavour], state, to_check[flavour]))
     return prepared
 
 

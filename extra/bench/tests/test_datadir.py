@@ -152,6 +152,18 @@ def test_zero_runs() -> None:
     assert zero_runs(b"") == []
 
 
+def test_pages_of_another_size_have_a_directory_of_their_own_and_are_punched_as_such(tmp_path: Path) -> None:
+    plain, small = Tables(1_000_000, 100), Tables(1_000_000, 100, page_kib=4)
+    assert plain.server_options == () and small.server_options == ("--innodb-page-size=4k",)
+    assert small.key == "1000000t-100s-4k" and "pages of 4 KiB" in small.what
+    assert "pages" not in plain.what
+    assert small.peak_bytes < 48 << 30 < 100 << 30 < plain.peak_bytes
+    path = tmp_path / "t.ibd"
+    path.write_bytes(b"x" * 5 * small.page_bytes + bytes(2 * small.page_bytes))
+    assert punch_empty_pages(path, plain.page_bytes) == 0
+    assert punch_empty_pages(path, small.page_bytes) in (0, 2 * small.page_bytes)
+
+
 def test_punching_and_copying_keep_the_bytes(tmp_path: Path) -> None:
     source, target = tmp_path / "a.ibd", tmp_path / "b.ibd"
     data = b"x" * PAGE_BYTES + bytes(8 * PAGE_BYTES) + b"y" * PAGE_BYTES
