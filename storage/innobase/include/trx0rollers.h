@@ -70,7 +70,7 @@ void start(Roll_back roll_back);
  */
 void run();
 
-/** @return whether there are several threads */
+/** @return whether there are several threads; asked by those who roll back */
 [[nodiscard]] bool are_several();
 
 /** Wait until the server is open: what it still has to read for that must not

@@ -13,8 +13,9 @@ tables wait for all that are rolled back before.
 
 How. Each thread rolls back whole transactions, shared by the number of their
 undo records. Sessions roll back at the same time, so there is nothing in a
-rollback that minds; what there is only once is the report of progress in
-trx0roll.cc, which is left out: srv0progress.cc has one.
+rollback that minds. Of what trx0roll.cc has only once each thread has its own:
+which transaction it is, and of how many records. The report in percent is left
+out: srv0progress.cc has one.
 
 Metadata locks. To roll a row back, its table is opened with a metadata lock,
 by the thread that does it. Were the lock another thread's, DDL that waits for
@@ -29,7 +30,6 @@ can be no thread. */
 #include "trx0rollers.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -68,8 +68,9 @@ class Threads {
   /** @see rollback_threads::run() */
   void run();
 
-  /** @return whether there are any */
-  bool are_any() const { return m_are_any; }
+  /** @return whether there are any; who rolls back may ask, as they are all
+  there by then */
+  bool are_any() const { return !m_threads.empty(); }
 
  private:
   /** A thread.
@@ -95,9 +96,6 @@ class Threads {
 
   /** All but the first. */
   std::vector<IB_thread> m_threads;
-
-  /** Whether there are any; sessions ask, too. */
-  std::atomic_bool m_are_any{false};
 
   /** Protects what follows. */
   std::mutex m_mutex;
@@ -210,7 +208,6 @@ void Threads::start(Roll_back roll_back) {
       m_shares.resize(i);
       break;
     }
-    m_are_any = true;
     m_threads.back().start();
   }
 
