@@ -10,7 +10,7 @@ from pathlib import Path
 from redstart_cli.console import RedstartError, say
 from redstart_cli.mounts import own_namespace
 from torture import preload, redo, stack
-from torture.life import Rig, left_by_last_kill
+from torture.life import RIG, Rig, left_by_last_kill
 from torture.oracle import Verdict, read_journal
 from torture.power import check_place
 from torture.release import Releases
@@ -24,6 +24,8 @@ def show_again(rig: Rig, folder: Path) -> bool:
         case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise RedstartError(f"{folder} holds no kept failure: {problem}") from problem
+    if case.get("rig") != RIG:
+        raise RedstartError(f"{folder} was kept by another version of this test, which asked for other things")
     if case["wrong"] and not case["lost"] and all(text.startswith(REPLICA) for text in case["wrong"]):
         raise RedstartError(f"a replica cannot be asked again; what it held is in {folder / 'replica'}")
     if case["kind"] == "redo":

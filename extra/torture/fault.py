@@ -113,7 +113,8 @@ class FaultLife:
             if not problem:
                 journal = self._home / "journal"
                 clients = Clients(
-                    self._rig, server, self._histories, self._numbers, journal, self._r, errors_are_expected=True
+                    self._rig, server, self._histories, self._numbers, journal, self._r, errors_are_expected=True,
+                    may_rebuild=True,
                 )
                 clients.work(self._r.uniform(0.1, LOAD_SEC), enough=1)
                 server.kill()

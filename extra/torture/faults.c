@@ -13,7 +13,8 @@
    TORTURE_SLOW is kind,thread,msec: a positional read of such a file by threads whose names begin so takes so much longer.
 
    Calls: open read readv write sync allocate truncate rename unlink ring-setup ring-wait; read stands for readv, too.
-   Kinds: redo binlog note data undo map temp other any; note is that on the binary log, data stands for undo, too. Files in a directory
+   Kinds: redo binlog note data undo rebuilt map temp other any; note is that on the binary log; rebuilt is the file of the
+   table rebuilt.t (rebuild.py) until the rebuild is committed; data stands for undo and rebuilt, too. Files in a directory
    redstart-mysqld-..., where a server's socket is, too, are temporary ones. */
 
 #define _GNU_SOURCE
@@ -84,6 +85,7 @@ static const char *kind_of_path(const char *path) {
   if (strstr(path, "#innodb_tablespace_map") != NULL) return "map";
   if (ends_with(path, "/binlog.startup")) return "note";
   if (strstr(path, "binlog.") != NULL) return "binlog";
+  if (strstr(path, "/rebuilt/#sql-") != NULL && ends_with(path, ".ibd")) return "rebuilt";
   if (strstr(path, "undo_0") != NULL || ends_with(path, ".ibu")) return "undo";
   if (ends_with(path, ".ibd") || strstr(path, "/ibdata") != NULL || strstr(path, "undo_") != NULL ||
       ends_with(path, ".dblwr"))
@@ -101,16 +103,20 @@ static const char *kind_of(int fd) {
 }
 
 static int is_a(const char *kind, const char *wanted) {
-  return strcmp(kind, wanted) == 0 || (strcmp(wanted, "data") == 0 && strcmp(kind, "undo") == 0);
+  if (strcmp(kind, wanted) == 0) return 1;
+  return strcmp(wanted, "data") == 0 && (strcmp(kind, "undo") == 0 || strcmp(kind, "rebuilt") == 0);
+}
+
+static int is_in_drop(const char *kind) {
+  const char *at = strstr(s_plan.drop, kind);
+  const size_t length = strlen(kind);
+  return at != NULL && (at == s_plan.drop || at[-1] == ',') && (at[length] == 0 || at[length] == ',');
 }
 
 static int is_dropped(int fd) {
   if (s_plan.drop == NULL) return 0;
   const char *kind = kind_of(fd);
-  if (is_a(kind, "data")) kind = "data";
-  const char *at = strstr(s_plan.drop, kind);
-  const size_t length = strlen(kind);
-  return at != NULL && (at == s_plan.drop || at[-1] == ',') && (at[length] == 0 || at[length] == ',');
+  return is_in_drop(kind) || (is_a(kind, "data") && is_in_drop("data"));
 }
 
 /* Whether this call fails. */

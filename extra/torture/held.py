@@ -14,7 +14,7 @@ from torture.server import CHECK_TIMEOUT_SEC, Server, check_indexes, prepared
 
 _TABLES = (
     "SELECT table_schema, table_name FROM information_schema.tables"
-    " WHERE table_type = 'BASE TABLE' AND (table_schema IN ('bank', 'scan') OR table_schema LIKE 'c_') ORDER BY 1, 2"
+    " WHERE table_type = 'BASE TABLE' AND (table_schema IN ('bank', 'scan', 'rebuilt') OR table_schema LIKE 'c_') ORDER BY 1, 2"
 )
 _UNDO = "SELECT name FROM information_schema.innodb_tablespaces WHERE space_type = 'Undo'"
 

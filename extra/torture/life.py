@@ -96,6 +96,8 @@ class Crash(NamedTuple):
     server: str
 
 
+# Raised when data directories come to hold something else that is asked for: what was kept before cannot be asked again.
+RIG = 2
 # A rebuild whose pages are written once, among the definitions that a crash meets.
 ONCE = "rebuild once"
 
@@ -131,7 +133,10 @@ class Counts:
     built: int = 0
     preallocated: int = 0
     rebuilt_once: int = 0
-    # Pages by which files grew in them; that were written once.
+    # Loads in which a table is rebuilt all the time, with the same; and how often it was.
+    rebuilding: int = 0
+    rebuilt_again: int = 0
+    # Pages by which files grew in all of these; that were written once.
     grown: int = 0
     written_once: int = 0
     # `acknowledged` in lives that may import.
@@ -210,6 +215,8 @@ class Counts:
     text: Counter[str] = field(default_factory=Counter)
     # Crashes under load, by kind, and definitions that they have met under way, by the kind of crash and of definition.
     under_load: Counter[str] = field(default_factory=Counter)
+    # Those of loads with innodb_ddl_doublewrite=OFF.
+    under_load_once: Counter[str] = field(default_factory=Counter)
     under_way: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Files of undo tablespaces whose CREATE was acknowledged, and which are in the dictionary no more.
     undo_left: int = 0
@@ -267,6 +274,7 @@ class Counts:
         With `writes_once` rebuilds in place have innodb_ddl_doublewrite=OFF, and a name of their own.
         """
         self.under_load[kind] += 1
+        self.under_load_once[kind] += writes_once
         steps = [step for history in histories for step in list(history.steps) if step.kind == "ddl"]
         met = [step.ops[0] for step in steps if step.was_under_way(begun, limit)]
         self.under_way.update((kind, ONCE if writes_once and op[0] == "rebuild" and op[2:] == ["INPLACE"] else op[0]) for op in met)
@@ -317,6 +325,8 @@ class Rig:
     extra: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     is_canary: bool = False
+    # A canary, too, has the table that is rebuilt all the time.
+    rebuilds: bool = False
     # Also those that MySQL itself gets wrong.
     all_indexes: bool = False
     # No table is compressed or encrypted, so that recovery may keep pages between batches of redo.
@@ -563,6 +573,7 @@ class Clients:
     ) -> None:
         """With `may_import` tablespaces are imported, which no replica can follow; with `may_rebuild` a table is rebuilt."""
         self._rig = rig
+        self._server = server
         self._may_import = may_import
         self._preallocates = server.has(PREALLOCATE_ON)
         self.writes_once = writes_once(server)
@@ -600,8 +611,8 @@ class Clients:
         }
         # Where pages are written once, without which there is less to be found.
         self._rebuilder = (
-            rebuild.Rebuilder(server.socket, position, self._book.stop, r.randrange(2**32))
-            if may_rebuild and self.writes_once and not rig.is_canary
+            rebuild.Rebuilder(server.socket, self._book, r.randrange(2**32))
+            if may_rebuild and self.writes_once and (rig.rebuilds or not rig.is_canary)
             else None
         )
         for client in self._clients.values():
@@ -640,6 +651,8 @@ class Clients:
     def stop(self) -> list[str]:
         """Let them end their steps; returns what was wrong with the server's answers."""
         self._book.stop.set()
+        # A connection that ends before its server does is that server's defect.
+        must_live = not (self._server.has_died or self._book.is_ending or self._book.errors_are_expected)
         wrong = []
         end = time.monotonic() + JOIN_TIMEOUT_SEC
         for number, client in self._clients.items():
@@ -656,19 +669,28 @@ class Clients:
             self._rig.counts.undo += client.undo
             self._rig.counts.text_steps += client.text
             self._rig.counts.importing += client.acknowledged * self._may_import
-            if client.defect:
-                wrong.append(client.defect)
+            wrong += _defects(client, f"client {number}", must_live)
         self._rig.counts.grown += max((client.grown for client in self._clients.values()), default=0)
         written = [client.written_once for client in self._clients.values()]
         if self._rebuilder:
             self._rebuilder.join(max(0.0, end - time.monotonic()))
             if self._rebuilder.is_alive():
                 wrong.append(f"a rebuild has waited {JOIN_TIMEOUT_SEC} s for an answer")
-            self._rig.counts.rebuilt_once += self._rebuilder.rebuilt
+            wrong += _defects(self._rebuilder, "rebuild", must_live)
+            self._rig.counts.refused += self._rebuilder.refused
+            self._rig.counts.rebuilding += 1
+            self._rig.counts.rebuilt_again += self._rebuilder.rebuilt
             written.append(self._rebuilder.written_once)
         self._rig.counts.written_once += max(written, default=0)
         self._journal.close()
         return wrong
+
+
+def _defects(thread: load.Client | rebuild.Rebuilder, name: str, must_live: bool) -> list[str]:
+    """What was wrong with the answers to a client; with `must_live` the server is there, and was not told to end."""
+    if thread.defect or not (must_live and thread.ended_by):
+        return [thread.defect] if thread.defect else []
+    return [f"{name}: a server that lives has ended the connection: {thread.ended_by}"]
 
 
 def opening() -> tuple[list[History], dict[int, int]]:
@@ -937,4 +959,6 @@ def use_releases(rig: Rig) -> None:
 
 def case_of(place: Place, binary: Binary, limit: float, **more: object) -> dict[str, Any]:
     """What a failure is shown again with."""
-    return {"place": asdict(place) | {"data": "", "log": ""}, "subject": binary.name, "limit": limit, **more}
+    return {
+        "rig": RIG, "place": asdict(place) | {"data": "", "log": ""}, "subject": binary.name, "limit": limit, **more,
+    }  # fmt: skip

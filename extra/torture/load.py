@@ -98,12 +98,11 @@ _K = "(id * 31 + seq) % 997"
 # Three words: one of few rows, one of a step, one of all rows.
 _S = "CONCAT('s', LPAD((id * 17 + seq) % 9973, 6, '0'), ' n', LPAD(seq, 6, '0'), ' ', REPEAT('x', 11))"
 
-# Errors that come with the end of a server, in the client or in the server: whether the statement was done is open.
-GONE = frozenset(
-    {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2002, 2003, 2006, 2013, 2055, 3169, 4031}
-)
-# Errors that may come when the server shuts down, instead of those: of XA PREPARE, COMMIT, and undo tablespaces.
-ENDING = frozenset({1402, 1180, 1528, 1533})
+# Errors of a connection whose server is gone: whether the statement was done is open.
+GONE = frozenset({0, 1152, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013, 2055})
+# Errors that only a server gives that shuts down: it says so, or has ended the statement or the session; and of XA PREPARE,
+# COMMIT, and undo tablespaces.
+ENDING = frozenset({1053, 1077, 1079, 1317, 1927, 3169, 4031, 1402, 1180, 1528, 1533})
 # And of an import, which has a number for all kinds of errors.
 IMPORT_ERROR, IMPORT_ENDING = 1815, "Operation interrupted"
 # Errors of XA END after one in the transaction: it is in another state, unknown, timed out, or a victim.
@@ -143,6 +142,8 @@ def create_table(client: int, name: str, variant: str) -> str:
     return f"CREATE TABLE c{client}.{name} ({columns}) COMMENT='{variant}' {first}{tail}"
 
 
+# How long a client waits for others.
+LOCK_WAITS = "SET innodb_lock_wait_timeout = 2, lock_wait_timeout = 10"
 # How long purge may take to see an import, and how often it is asked.
 PURGE_WAIT_SEC, PURGE_POLL_SEC = 60, 0.05
 # Among statements: take a copy of the files of the table, give them back, remove what a crash has left of that.
@@ -543,6 +544,16 @@ class Book:
     # The server was told to shut down.
     is_ending: bool = False
 
+    def excuses(self, problem: BaseException) -> bool:
+        """Whether an error ends a client and is no defect; what it was doing may or may not have been done."""
+        code = code_of(problem)
+        if self.errors_are_expected:
+            return True
+        if isinstance(problem.__context__, TimeoutError):
+            return self.has_died()  # killed, a server would have closed the connection
+        is_cut_off = code in ENDING or (code == IMPORT_ERROR and IMPORT_ENDING in str(problem))
+        return code in GONE or (self.is_ending and is_cut_off)
+
 
 def status(cursor: Any, name: str) -> int:
     """Of a server; 0 if it does not know it."""
@@ -573,6 +584,8 @@ class Client(threading.Thread):
         self.undo: Counter[str] = Counter()
         self.text: Counter[str] = Counter()
         self.refused = 0
+        # The error that has ended it, and what it is if that is a defect.
+        self.ended_by: Exception | None = None
         self.defect = ""
 
     @property
@@ -583,12 +596,13 @@ class Client(threading.Thread):
     def run(self) -> None:
         try:
             connection = connect(self._socket)
-        except (pymysql.err.MySQLError, OSError):
-            return  # killed already
+        except (pymysql.err.MySQLError, OSError) as problem:
+            self._end_by(problem)
+            return
         try:
             self._cursor = connection.cursor()
             self._cursor.execute(
-                "SET innodb_lock_wait_timeout = 2, lock_wait_timeout = 10, cte_max_recursion_depth = 100000"
+                f"{LOCK_WAITS}, cte_max_recursion_depth = 100000"
             )
             state = self._history.base.copy()
             first = self._planner.first()
@@ -614,8 +628,7 @@ class Client(threading.Thread):
                 else:
                     self.refused += 1
         except (pymysql.err.MySQLError, OSError) as problem:
-            if not self._is_expected(problem):
-                self.defect = f"client {self._history.client}: {problem}"
+            self._end_by(problem)
         except Exception:  # noqa: BLE001 - a defect of the rig must not look like a quiet client
             self.defect = f"client {self._history.client}: {traceback.format_exc()}"
         finally:
@@ -624,6 +637,10 @@ class Client(threading.Thread):
             except (pymysql.err.MySQLError, OSError):
                 pass
 
+    def _end_by(self, problem: Exception) -> None:
+        self.ended_by = problem
+        if not self._book.excuses(problem):
+            self.defect = f"client {self._history.client}: {problem}"
 
     def _wait_for_purge(self) -> None:
         """Wait until purge has seen all that is committed.
@@ -641,16 +658,6 @@ class Client(threading.Thread):
                 return
             if time.monotonic() > end:
                 raise Defect(f"purge has not reached transaction {wanted} in {PURGE_WAIT_SEC} s; it is at {purged}")
-
-    def _is_expected(self, problem: BaseException) -> bool:
-        """Whether an error ends a client and is no defect; what it was doing may or may not have been done."""
-        book, code = self._book, code_of(problem)
-        if book.errors_are_expected:
-            return True
-        if isinstance(problem.__context__, TimeoutError):
-            return book.has_died()  # killed, a server would have closed the connection
-        is_cut_off = code in ENDING or (code == IMPORT_ERROR and IMPORT_ENDING in str(problem))
-        return code in GONE or (book.is_ending and is_cut_off)
 
     def _do(self, step: Step) -> bool:
         """True if the server has acknowledged the step, False if it has refused it."""

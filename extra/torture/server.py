@@ -250,7 +250,8 @@ def initialise(binary: Binary, place: Place, is_encrypted: bool = False) -> None
         _write_keyring(place.data)
     with Server(binary, place) as server:
         server.await_ready(START_TIMEOUT_SEC)
-        server.query(*load.schema(is_encrypted))
+        (page_bytes,) = server.query("SELECT @@innodb_page_size")[0]
+        server.query(*load.schema(is_encrypted), *rebuild.schema(int(page_bytes)))
         if problem := server.stop():
             raise ServerError(problem)
 

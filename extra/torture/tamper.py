@@ -136,6 +136,22 @@ def _other_gtid(cursor: Any, _: Path) -> Iterator[None]:
     yield
 
 
+@contextlib.contextmanager
+def _rebuilt_row(cursor: Any, _: Path) -> Iterator[None]:
+    cursor.execute("SELECT a, b FROM rebuilt.t WHERE id = 7")
+    a, b = cursor.fetchone()
+    cursor.execute("DELETE FROM rebuilt.t WHERE id = 7")
+    yield
+    cursor.execute(f"INSERT INTO rebuilt.t VALUES (7, '{a}', {b})")
+
+
+@contextlib.contextmanager
+def _rebuilt_content(cursor: Any, _: Path) -> Iterator[None]:
+    cursor.execute("UPDATE rebuilt.t SET b = b - 1 WHERE id = 7")
+    yield
+    cursor.execute("UPDATE rebuilt.t SET b = b + 1 WHERE id = 7")
+
+
 TAMPERINGS = (
     Tampering("oracle: a balance is changed", "accounts do not hold what the transfers make of them", _balance),
     Tampering("oracle: a step is half undone", r"w: \d+ rows differ", _half_a_step),
@@ -146,6 +162,8 @@ TAMPERINGS = (
     Tampering("oracle: a file too many", r"x\.ibd belongs to no tablespace", _more_files),
     Tampering("oracle: a file is missing", r"no file .*/c0/w\.ibd", _fewer_files),
     Tampering("oracle: a table is left of a statement", "is left of a statement", _left_over),
+    Tampering("oracle: the rebuilt table lacks a row", r"rebuilt\.t: index PRIMARY holds \d+ rows of \d+", _rebuilt_row),
+    Tampering("oracle: a row of the rebuilt table is wrong", r"rebuilt\.t: index b holds (\d+) rows of \1", _rebuilt_content),
     Tampering("oracle: a stray XA PREPARE", "stray is prepared, and nobody has prepared it", _prepared),
     Tampering("oracle: XA PREPARE is not in the binary log", "stray is prepared and the binary log does not say so",
               _prepared),

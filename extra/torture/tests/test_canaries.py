@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from torture.life import Rig
 
 LOSES = canaries.Canary("loses", "kill")
 DAMAGES = canaries.Canary("damages", "kill", must_lose=False)
+# What is said in these tests is "it is wrong".
+SAYS = canaries.Canary("says", "kill", must_lose=False, said=re.compile("is wrong"))
+SAYS_ELSE = canaries.Canary("says something else", "kill", must_lose=False, said=re.compile("is lost"))
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,9 @@ DAMAGES = canaries.Canary("damages", "kill", must_lose=False)
         (DAMAGES, 5, 0, 1, True),
         (DAMAGES, 5, 0, 0, False),
         (DAMAGES, 0, 0, 1, False),
+        (SAYS, 5, 0, 1, True),
+        (SAYS, 5, 1, 0, False),
+        (SAYS_ELSE, 5, 1, 1, False),
     ],
 )
 def test_what_counts_as_found(
@@ -42,6 +49,7 @@ def test_what_counts_as_found(
 
         def run(self, end: float, cycles: int) -> bool:
             self.counts.acknowledged, self.counts.lost, self.counts.wrong = acknowledged, lost, wrong
+            self.counts.said = ["it is wrong"] * wrong
             return not lost and not wrong
 
     monkeypatch.setattr(canaries, "KillLife", Life)

@@ -82,6 +82,17 @@ def test_a_flush_fails_or_is_dropped(library: Path, tmp_path: Path) -> None:
     assert run(library, path, TORTURE_FAULT=fault, TORTURE_DROP="redo,data") == [100, -errno.EIO, 100, 100, 100]
 
 
+def test_flushes_of_the_rebuilt_table_are_dropped_alone_or_with_data(library: Path, tmp_path: Path) -> None:
+    rebuilt, other = tmp_path / "rebuilt/#sql-ib9.ibd", tmp_path / "bank/t.ibd"
+    fault = str(Fault("sync", "data", 1, 1, errno.EIO))
+    fails = [100, -errno.EIO, 100, 100, 100]
+    for path in (rebuilt, other):
+        assert run(library, path, TORTURE_FAULT=fault) == fails
+        assert run(library, path, TORTURE_FAULT=fault, TORTURE_DROP="data") == [100] * 4
+    assert run(library, rebuilt, TORTURE_FAULT=fault, TORTURE_DROP="rebuilt") == [100] * 4
+    assert run(library, other, TORTURE_FAULT=fault, TORTURE_DROP="rebuilt") == fails
+
+
 def test_all_sorts_of_faults_are_chosen() -> None:
     chosen = [choose(random.Random(seed)) for seed in range(2000)]
     assert chosen == [choose(random.Random(seed)) for seed in range(2000)]

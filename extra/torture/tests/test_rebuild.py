@@ -1,16 +1,20 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import pymysql
 import pytest
 
-from torture import rebuild
-from torture.life import writes_once
+from torture import load, rebuild
+from torture.life import _defects, writes_once
 from torture.settings import BATCH_OFF, BATCH_ON, ONCE_OFF, ONCE_ON
 
 if TYPE_CHECKING:
+    from torture.oracle import Journal
     from torture.server import Server
 
 
@@ -33,12 +37,13 @@ class Answers:
         return self.rows[0]
 
 
+ROWS = 8000
 FINE: dict[str, list[tuple[Any, ...]]] = {
-    "table_name = 't'": [(1,)],
     "CHECK TABLE": [("rebuilt.t", "check", "status", "OK")],
-    "(PRIMARY)": [(rebuild.ROWS, rebuild.ROWS)],
-    "(a)": [(rebuild.ROWS, rebuild.ROWS)],
-    "(b)": [(rebuild.ROWS, rebuild.ROWS)],
+    "SELECT @@innodb_page_size": [(16384,)],
+    "(PRIMARY)": [(ROWS, ROWS)],
+    "(a)": [(ROWS, ROWS)],
+    "(b)": [(ROWS, ROWS)],
 }
 
 
@@ -46,19 +51,83 @@ FINE: dict[str, list[tuple[Any, ...]]] = {
     ("answers", "said"),
     [
         ({}, ""),
-        ({"table_name = 't'": [(0,)], "CHECK TABLE": [("rebuilt.t", "check", "Error", "no such table")]}, ""),
-        # It was made, and its rows were not committed.
-        ({"(PRIMARY)": [(0, None)], "(a)": [(0, None)], "(b)": [(0, None)]}, ""),
+        ({"CHECK TABLE": [("rebuilt.t", "check", "Error", "Table 'rebuilt.t' doesn't exist")]}, "doesn't exist"),
+        ({"(PRIMARY)": [(0, None)], "(a)": [(0, None)], "(b)": [(0, None)]}, "index b holds 0 rows of 8000"),
         ({"CHECK TABLE": [("rebuilt.t", "check", "error", "Corrupt")]}, "CHECK TABLE rebuilt.t: Corrupt"),
-        ({"(a)": [(rebuild.ROWS - 1, rebuild.ROWS - 1)]}, "index a holds 3999 rows of 4000, 3999 of them right"),
-        ({"(b)": [(rebuild.ROWS, rebuild.ROWS - 2)]}, "index b holds 4000 rows of 4000, 3998 of them right"),
-        ({"(PRIMARY)": [(0, None)]}, "its indexes hold 0, 4000 rows"),
+        ({"(a)": [(ROWS - 1, ROWS - 1)]}, "index a holds 7999 rows of 8000, 7999 of them right"),
+        ({"(b)": [(ROWS, ROWS - 2)]}, "index b holds 8000 rows of 8000, 7998 of them right"),
+        ({"SELECT @@innodb_page_size": [(65536,)]}, "index a holds 8000 rows of 32000"),
     ],
 )
-def test_its_rows_are_all_there_or_none(answers: dict[str, list[tuple[Any, ...]]], said: str) -> None:
+def test_each_index_has_all_rows(answers: dict[str, list[tuple[Any, ...]]], said: str) -> None:
     found = rebuild.check(Answers({**FINE, **answers}))
-    assert len(found) == bool(said)
+    assert bool(found) == bool(said)
     assert said in "".join(found)
+
+
+class Connection:
+    """A server whose answers to rebuilds are given; the last one ends the load."""
+
+    def __init__(self, book: load.Book, answers: list[Exception | None]) -> None:
+        self.book = book
+        self.answers = answers
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cursor(self) -> Connection:
+        return self
+
+    def execute(self, statement: str) -> None:
+        if not statement.startswith("ALTER"):
+            return
+        answer = self.answers.pop(0)
+        if not self.answers:
+            self.book.stop.set()
+        if answer:
+            raise answer
+
+    def fetchone(self) -> tuple[str, int]:
+        return ("Innodb_ddl_merge_extent_pages", 7)
+
+
+LOCKED = pymysql.err.OperationalError(1205, "Lock wait timeout exceeded")
+FULL = pymysql.err.OperationalError(1114, "The table is full")
+GONE = pymysql.err.OperationalError(2013, "Lost connection")
+
+
+@pytest.mark.parametrize(
+    ("answers", "rebuilt", "refused", "steps", "defect"),
+    [
+        ([None, None], 2, 0, 2, ""),
+        ([None, LOCKED, None], 2, 1, 2, ""),
+        ([None, GONE], 1, 0, 2, ""),
+        ([None, FULL], 1, 0, 2, "The table is full"),
+        ([ValueError("no such answer")], 0, 0, 1, "no such answer"),
+    ],
+)
+def test_only_the_end_of_a_server_excuses_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    answers: list[Exception | None],
+    rebuilt: int,
+    refused: int,
+    steps: int,
+    defect: str,
+) -> None:
+    journal = cast("Journal", SimpleNamespace())
+    book = load.Book(journal, lambda: 0, threading.Event(), load.Copies(tmp_path, tmp_path / "exported"))
+    monkeypatch.setattr(load, "connect", lambda socket: Connection(book, list(answers)))
+    monkeypatch.setattr(rebuild, "MAX_PAUSE_SEC", 0)
+    rebuilder = rebuild.Rebuilder(tmp_path / "s", book, 1)
+    rebuilder.run()
+    assert (rebuilder.rebuilt, rebuilder.refused, len(rebuilder.history.steps)) == (rebuilt, refused, steps)
+    assert defect in rebuilder.defect
+    assert bool(rebuilder.defect) == bool(defect)
+    assert rebuilder.written_once == (7 if rebuilt else 0)
 
 
 @pytest.mark.parametrize(
@@ -78,3 +147,20 @@ def test_of_options_the_last_holds(options: list[str], once: bool) -> None:
     for is_ours in (True, False):
         server = SimpleNamespace(place=place, has=lambda option, is_ours=is_ours: is_ours and option in options)
         assert writes_once(cast("Server", server)) == (once and is_ours)
+
+
+@pytest.mark.parametrize(
+    ("defect", "ended_by", "must_live", "said"),
+    [
+        ("", None, True, []),
+        ("", GONE, False, []),
+        ("", GONE, True, ["rebuild: a server that lives has ended the connection: (2013, 'Lost connection')"]),
+        ("rebuild: full", FULL, True, ["rebuild: full"]),
+        ("rebuild: full", FULL, False, ["rebuild: full"]),
+    ],
+)
+def test_a_server_that_lives_must_not_end_a_connection(
+    defect: str, ended_by: Exception | None, must_live: bool, said: list[str]
+) -> None:
+    thread = cast("rebuild.Rebuilder", SimpleNamespace(defect=defect, ended_by=ended_by))
+    assert _defects(thread, "rebuild", must_live) == said
