@@ -23,8 +23,8 @@ LIVES = 3
 # What the rig finds in a binary log that a start has left as it was.
 _HOLE = re.compile(r"^binary log: binlog\.\d+ ends within")
 # A table without its pages is found by the oracle's questions, or ends a server that reads it.
-_REBUILT = re.compile(r"^CHECK TABLE rebuilt\.t:|^rebuilt\.t: index|^the oracle was not answered.*rebuilt/t\b"
-                      r"|^ours ended with -?\d+ at its start: .*rebuilt/t\b")  # fmt: skip
+_REBUILT = re.compile(r"^CHECK TABLE rebuilt\.t:|^rebuilt\.t: index"
+                      r"|^(the oracle was not answered|ours ended with -?\d+ at its start: ).*\brebuilt\W{1,3}t\b")  # fmt: skip
 # A new binary log would have the redo flushed.
 # A note that claims too much may be all that is left of a binary log that was not flushed, and that is no loss.
 _COMMON = ("--max-binlog-size=1G", SCAN_OFF)

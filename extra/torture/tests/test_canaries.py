@@ -58,3 +58,22 @@ def test_what_counts_as_found(
     assert canaries.is_found(canary, rig, 1) is expected
     # What a canary loses is not counted as lost.
     assert rig.counts.lost == rig.counts.wrong == rig.counts.acknowledged == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "is_found"),
+    [
+        ("rebuilt.t: index PRIMARY holds 0 rows of 8000, 0 of them right", True),
+        ("CHECK TABLE rebuilt.t: Corrupt", True),
+        ("the oracle was not answered: (2013, 'Lost'): [ERROR] In pages 1 and 2 of index `a` of table `rebuilt`.`t` |", True),
+        ("ours ended with 2 at its start: [ERROR] Page of ./rebuilt/t.ibd is corrupt", True),
+        # Of a server that was not cut, or for another reason.
+        ("rebuild: (1114, \"The table 'rebuilt/t' is full\")", False),
+        ("ours ended with 1 at its start: [ERROR] Could not find any file associated with the tablespace ID: 43", False),
+        ("the oracle was not answered: (2013, 'Lost'): [ERROR] of table `c1`.`t`", False),
+    ],
+)
+def test_a_rebuilt_table_is_found_by_what_is_said_of_it(said: str, is_found: bool) -> None:
+    (canary,) = [canary for canary in canaries.CANARIES if canary.rebuilds]
+    assert canary.said is not None
+    assert bool(canary.said.search(said)) == is_found

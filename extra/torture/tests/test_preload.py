@@ -20,6 +20,8 @@ from torture.fault import CALLS, KINDS, SHORT, Fault, choose
 PROGRAM = """
 import os, sys
 fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+if os.environ.get("LONGER"):
+    os.posix_fallocate(fd, 0, 4096)
 for number in range(4):
     try:
         print(os.pwrite(fd, b"x" * 100, 0))
@@ -91,6 +93,9 @@ def test_flushes_of_the_rebuilt_table_are_dropped_alone_or_with_data(library: Pa
         assert run(library, path, TORTURE_FAULT=fault, TORTURE_DROP="data") == [100] * 4
     assert run(library, rebuilt, TORTURE_FAULT=fault, TORTURE_DROP="rebuilt") == [100] * 4
     assert run(library, other, TORTURE_FAULT=fault, TORTURE_DROP="rebuilt") == fails
+    # But for the flush of what has become longer.
+    assert run(library, rebuilt, TORTURE_FAULT=fault, TORTURE_DROP="rebuilt", LONGER="1") == fails
+    assert run(library, rebuilt, TORTURE_FAULT=fault, TORTURE_DROP="data", LONGER="1") == [100] * 4
 
 
 def test_all_sorts_of_faults_are_chosen() -> None:
