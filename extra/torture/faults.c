@@ -113,8 +113,12 @@ static int is_in_drop(const char *kind) {
   return at != NULL && (at == s_plan.drop || at[-1] == ',') && (at[length] == 0 || at[length] == ',');
 }
 
-/* The file that this thread has made longer, if it has not flushed it since. */
+/* The file of a rebuild that this thread has made longer, if it has not flushed it since. */
 static _Thread_local int s_longer = -1;
+
+static void note_longer(int fd) {
+  if (s_plan.drop != NULL && strcmp(kind_of(fd), "rebuilt") == 0) s_longer = fd;
+}
 
 static int is_dropped(int fd) {
   if (s_plan.drop == NULL) return 0;
@@ -244,14 +248,18 @@ int ftruncate64(int fd, off_t length) {
 
 int posix_fallocate64(int fd, off_t at, off_t length) {
   REAL(posix_fallocate64);
-  s_longer = fd;
-  return fails_fd("allocate", fd) ? s_plan.error : real(fd, at, length);
+  if (fails_fd("allocate", fd)) return s_plan.error;
+  const int result = real(fd, at, length);
+  if (result == 0) note_longer(fd);
+  return result;
 }
 
 int fallocate64(int fd, int mode, off_t at, off_t length) {
   REAL(fallocate64);
-  s_longer = fd;
-  return fails_fd("allocate", fd) ? -1 : real(fd, mode, at, length);
+  if (fails_fd("allocate", fd)) return -1;
+  const int result = real(fd, mode, at, length);
+  if (result == 0 && mode == 0) note_longer(fd);
+  return result;
 }
 
 int rename(const char *from, const char *to) {

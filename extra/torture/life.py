@@ -52,6 +52,8 @@ from torture.settings import (
 )
 
 JOIN_TIMEOUT_SEC = 90
+# Between the end of a server's connections and its own.
+DEATH_SEC = 5.0
 # What is kept of a data directory: after the crash, and, if recoveries were killed, after the last of them.
 CRASHED, KILLED = "crashed", "killed"
 # Commits that make a crash worth its while, and how long to wait for them.
@@ -574,6 +576,8 @@ class Clients:
         """With `may_import` tablespaces are imported, which no replica can follow; with `may_rebuild` a table is rebuilt."""
         self._rig = rig
         self._server = server
+        # What note_ended() has found.
+        self._ended: list[str] | None = None
         self._may_import = may_import
         self._preallocates = server.has(PREALLOCATE_ON)
         self.writes_once = writes_once(server)
@@ -651,8 +655,6 @@ class Clients:
     def stop(self) -> list[str]:
         """Let them end their steps; returns what was wrong with the server's answers."""
         self._book.stop.set()
-        # A connection that ends before its server does is that server's defect.
-        must_live = not (self._server.has_died or self._book.is_ending or self._book.errors_are_expected)
         wrong = []
         end = time.monotonic() + JOIN_TIMEOUT_SEC
         for number, client in self._clients.items():
@@ -669,28 +671,44 @@ class Clients:
             self._rig.counts.undo += client.undo
             self._rig.counts.text_steps += client.text
             self._rig.counts.importing += client.acknowledged * self._may_import
-            wrong += _defects(client, f"client {number}", must_live)
+            if client.defect:
+                wrong.append(client.defect)
         self._rig.counts.grown += max((client.grown for client in self._clients.values()), default=0)
         written = [client.written_once for client in self._clients.values()]
         if self._rebuilder:
             self._rebuilder.join(max(0.0, end - time.monotonic()))
             if self._rebuilder.is_alive():
                 wrong.append(f"a rebuild has waited {JOIN_TIMEOUT_SEC} s for an answer")
-            wrong += _defects(self._rebuilder, "rebuild", must_live)
+            if self._rebuilder.defect:
+                wrong.append(self._rebuilder.defect)
             self._rig.counts.refused += self._rebuilder.refused
-            self._rig.counts.rebuilding += 1
+            self._rig.counts.rebuilding += not self._book.errors_are_expected
             self._rig.counts.rebuilt_again += self._rebuilder.rebuilt
             written.append(self._rebuilder.written_once)
         self._rig.counts.written_once += max(written, default=0)
         self._journal.close()
-        return wrong
+        self.note_ended()
+        return wrong + (self._ended or [])
 
-
-def _defects(thread: load.Client | rebuild.Rebuilder, name: str, must_live: bool) -> list[str]:
-    """What was wrong with the answers to a client; with `must_live` the server is there, and was not told to end."""
-    if thread.defect or not (must_live and thread.ended_by):
-        return [thread.defect] if thread.defect else []
-    return [f"{name}: a server that lives has ended the connection: {thread.ended_by}"]
+    def note_ended(self) -> None:
+        """A server is about to be killed, or was not: connections that it has ended while it goes on are its defect."""
+        if self._ended is not None or self._book.is_ending or self._book.errors_are_expected:
+            return
+        threads: list[tuple[str, load.Client | rebuild.Rebuilder]] = [
+            (f"client {number}", client) for number, client in self._clients.items()
+        ]
+        if self._rebuilder:
+            threads.append(("rebuild", self._rebuilder))
+        ended = [(name, thread) for name, thread in threads if thread.ended_by and not thread.defect]
+        # A server that dies closes its connections first.
+        end = time.monotonic() + DEATH_SEC
+        while ended and not self._server.has_died and time.monotonic() < end:
+            time.sleep(0.05)
+        self._ended = [
+            f"{name}: a server that lives has ended the connection: {thread.ended_by}"
+            for name, thread in ended
+            if not self._server.has_died
+        ]
 
 
 def opening() -> tuple[list[History], dict[int, int]]:

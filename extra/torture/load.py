@@ -551,6 +551,8 @@ class Book:
             return True
         if isinstance(problem.__context__, TimeoutError):
             return self.has_died()  # killed, a server would have closed the connection
+        if not isinstance(problem, pymysql.err.MySQLError):
+            return self.is_ending or self.has_died()  # of files
         is_cut_off = code in ENDING or (code == IMPORT_ERROR and IMPORT_ENDING in str(problem))
         return code in GONE or (self.is_ending and is_cut_off)
 

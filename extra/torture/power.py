@@ -244,6 +244,7 @@ class PowerLife:
                     clients.work(MIN_LOAD_SEC)
                 if server.has_died:
                     verdict.wrong.append(f"{binary.name} died under load: {server.errors()}")
+                clients.note_ended()
                 end = position()
                 server.kill()
                 verdict.wrong += clients.stop()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pymysql
 import pytest
 
-from torture import load, rebuild
-from torture.life import _defects, writes_once
+from torture import life, load, rebuild
+from torture.life import writes_once
 from torture.settings import BATCH_OFF, BATCH_ON, ONCE_OFF, ONCE_ON
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Answers:
         return self.rows[0]
 
 
-ROWS = 8000
+ROWS = rebuild.rows_of(16384)
 FINE: dict[str, list[tuple[Any, ...]]] = {
     "CHECK TABLE": [("rebuilt.t", "check", "status", "OK")],
     "SELECT @@innodb_page_size": [(16384,)],
@@ -52,11 +52,11 @@ FINE: dict[str, list[tuple[Any, ...]]] = {
     [
         ({}, ""),
         ({"CHECK TABLE": [("rebuilt.t", "check", "Error", "Table 'rebuilt.t' doesn't exist")]}, "doesn't exist"),
-        ({"(PRIMARY)": [(0, None)], "(a)": [(0, None)], "(b)": [(0, None)]}, "index b holds 0 rows of 8000"),
+        ({"(PRIMARY)": [(0, None)], "(a)": [(0, None)], "(b)": [(0, None)]}, "index b holds 0 rows of 10000"),
         ({"CHECK TABLE": [("rebuilt.t", "check", "error", "Corrupt")]}, "CHECK TABLE rebuilt.t: Corrupt"),
-        ({"(a)": [(ROWS - 1, ROWS - 1)]}, "index a holds 7999 rows of 8000, 7999 of them right"),
-        ({"(b)": [(ROWS, ROWS - 2)]}, "index b holds 8000 rows of 8000, 7998 of them right"),
-        ({"SELECT @@innodb_page_size": [(65536,)]}, "index a holds 8000 rows of 32000"),
+        ({"(a)": [(ROWS - 1, ROWS - 1)]}, "index a holds 9999 rows of 10000, 9999 of them right"),
+        ({"(b)": [(ROWS, ROWS - 2)]}, "index b holds 10000 rows of 10000, 9998 of them right"),
+        ({"SELECT @@innodb_page_size": [(65536,)]}, "index a holds 10000 rows of 40000"),
     ],
 )
 def test_each_index_has_all_rows(answers: dict[str, list[tuple[Any, ...]]], said: str) -> None:
@@ -150,17 +150,44 @@ def test_of_options_the_last_holds(options: list[str], once: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("defect", "ended_by", "must_live", "said"),
+    ("ended_by", "defect", "dies", "book", "said"),
     [
-        ("", None, True, []),
-        ("", GONE, False, []),
-        ("", GONE, True, ["rebuild: a server that lives has ended the connection: (2013, 'Lost connection')"]),
-        ("rebuild: full", FULL, True, ["rebuild: full"]),
-        ("rebuild: full", FULL, False, ["rebuild: full"]),
+        (None, "", False, {}, []),
+        (GONE, "", False, {}, ["rebuild: a server that lives has ended the connection: (2013, 'Lost connection')"]),
+        # Some time later.
+        (GONE, "", True, {}, []),
+        (FULL, "rebuild: full", False, {}, []),
+        (GONE, "", False, {"is_ending": True}, []),
+        (GONE, "", False, {"errors_are_expected": True}, []),
     ],
 )
 def test_a_server_that_lives_must_not_end_a_connection(
-    defect: str, ended_by: Exception | None, must_live: bool, said: list[str]
+    monkeypatch: pytest.MonkeyPatch,
+    ended_by: Exception | None,
+    defect: str,
+    dies: bool,
+    book: dict[str, bool],
+    said: list[str],
 ) -> None:
-    thread = cast("rebuild.Rebuilder", SimpleNamespace(defect=defect, ended_by=ended_by))
-    assert _defects(thread, "rebuild", must_live) == said
+    class Dying:
+        asked = 0
+
+        @property
+        def has_died(self) -> bool:
+            self.asked += 1
+            return dies and self.asked > 2
+
+    monkeypatch.setattr(life, "DEATH_SEC", 0.3)
+    clients = life.Clients.__new__(life.Clients)
+    clients._clients = {}
+    clients._rebuilder = cast("rebuild.Rebuilder", SimpleNamespace(defect=defect, ended_by=ended_by))
+    clients._book = cast("load.Book", SimpleNamespace(**{"is_ending": False, "errors_are_expected": False, **book}))
+    clients._server = cast("Server", Dying())
+    clients._ended = None
+    clients.note_ended()
+    assert (clients._ended or []) == said
+    # Once it was killed there is nothing more to be found.
+    clients._rebuilder = cast("rebuild.Rebuilder", SimpleNamespace(defect="", ended_by=GONE))
+    if not book:
+        clients.note_ended()
+        assert clients._ended == said
