@@ -20,7 +20,8 @@ that it is in. What could not be read in this way it reads itself: pages of
 tables with ROW_FORMAT=COMPRESSED, of the system tablespace and of tablespaces
 with several files, and pages that are not good. Its progress, its throttling
 and the ways to end it stay what they are; they are looked at between such
-steps.
+steps. At a start the load waits until the server is open, which still has pages
+to read one by one: behind such reads each of them would have to wait.
 
 Dumping. MySQL writes the dump at a shutdown, so the start after a crash loads
 what was in the buffer pool before the last shutdown, or nothing. The thread
@@ -44,11 +45,14 @@ synced, because there is to be a dump whenever the server dies. */
 #include <utility>
 #include <vector>
 
+#include "sql/mysqld.h"
+
 #include "buf0buf.h"
 #include "fil0fil.h"
 #include "my_sys.h"
 #include "mysqld_error.h"
 #include "srv0srv.h"
+#include "trx0rollers.h"
 #include "ut0log.h"
 
 namespace pool_load {
@@ -73,6 +77,13 @@ bool has_object(space_id_t space_id) {
 bool g_by_runs = false;
 uint g_dump_interval = 0;
 
+Loader::Loader() {
+  if (g_by_runs) {
+    rollback_threads::wait_for_server();
+    m_has_waited = true;
+  }
+}
+
 Loader::~Loader() {
   if (m_readers.n_pages() > 0) {
     ib::info(ER_IB_MSG_121)
@@ -93,7 +104,8 @@ void Loader::before_entry(const uint64_t *dump, size_t n_entries, size_t i) {
 
   m_end = std::min(n_entries, i + most_entries);
 
-  if (!g_by_runs || most_pages == 0) {
+  if (!g_by_runs || most_pages == 0 ||
+      (!m_has_waited && get_server_state() == SERVER_BOOTING)) {
     return;
   }
 

@@ -41,7 +41,8 @@ constexpr size_t MAX_THREADS = 4;
 /** Reads the pages of a dump before they are loaded one by one. */
 class Loader {
  public:
-  Loader() = default;
+  /** Before a dump is read. While the server starts, waits until it is open. */
+  Loader();
   /** Says in the error log what was read. */
   ~Loader();
 
@@ -59,6 +60,9 @@ class Loader {
  private:
   /** First entry for which nothing was done yet. */
   size_t m_end{0};
+  /** Whether the server was waited for: a persisted value of the variable comes
+  when the load has begun. */
+  bool m_has_waited{false};
   /** Reads. */
   buf_run::Readers m_readers{MAX_THREADS};
 };

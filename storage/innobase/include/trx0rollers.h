@@ -74,9 +74,9 @@ void run();
 [[nodiscard]] bool are_several();
 
 /** Wait until the server is open: what it still has to read for that must not
-queue up behind pages of rows. Statements of the start itself may wait for the
-rows, so no longer than MAX_WAIT from the first call, and not if there is an
-init_file. */
+queue up behind pages that it does not need for it. Statements of the start
+itself may wait for the rows, so no longer than MAX_WAIT from the first call by
+anybody, and not if there is an init_file. */
 void wait_for_server();
 
 /** How long the server may take to open, once it could. */

@@ -47,6 +47,7 @@ can be no thread. */
 #include "dict0dd.h"
 #include "os0thread-create.h"
 #include "srv0progress.h"
+#include "srv0shutdown.h"
 #include "srv0srv.h"
 #include "trx0async.h"
 #include "trx0roll.h"
@@ -287,7 +288,7 @@ void wait_for_server() {
   static const auto s_end = std::chrono::steady_clock::now() + MAX_WAIT;
 
   while (get_server_state() == SERVER_BOOTING && opt_init_file == nullptr &&
-         !undo_scan::is_cancelled() &&
+         srv_shutdown_state.load() == SRV_SHUTDOWN_NONE &&
          std::chrono::steady_clock::now() < s_end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
