@@ -47,6 +47,7 @@ ROLLBACK_THREADS = "innodb_recovery_rollback_threads"
 UNDO_SCAN = "innodb_recovery_undo_scan"
 PREFETCH = "innodb_rollback_prefetch"
 POOL_LOAD = "innodb_buffer_pool_load_by_runs"
+POOL_OPEN = "innodb_buffer_pool_load_when_open"
 POOL_DUMP = "innodb_buffer_pool_dump_interval"
 READ_AHEAD = "innodb_read_ahead_by_runs"
 
@@ -72,6 +73,7 @@ STOCK_VALUES = {
     UNDO_SCAN: "START",
     PREFETCH: "OFF",
     POOL_LOAD: "OFF",
+    POOL_OPEN: "OFF",
     POOL_DUMP: "0",
     READ_AHEAD: "OFF",
 }
@@ -277,7 +279,7 @@ UNDO_SUBJECTS = ("stock", "off", "undo-read-ahead", "undo-scan", "rollback-prefe
 PREPARED_SUBJECTS = ("stock", "off", "rollback-async", "defaults")
 """Subjects of the same with a transaction that was prepared."""
 
-POOL_SUBJECTS = ("stock", "off", "pool-load", "defaults")
+POOL_SUBJECTS = ("stock", "off", "pool-open", "pool-load", "defaults")
 """Subjects of the experiment on the buffer pool. MariaDB's log is another."""
 
 DDL_SUBJECTS = (
@@ -352,6 +354,7 @@ def own_subject(name: str, binary: Binary, files: int = 0, cores: int = 0) -> Su
             {UNDO: _default(binary, UNDO), PREFETCH: "ON"},
             "undo read ahead, and pages of rows in the rollback, too",
         ),
+        "pool-open": ({POOL_OPEN: "ON"}, "buffer pool loaded when the server is open"),
         "pool-load": ({POOL_LOAD: "ON"}, "buffer pool loaded with large reads"),
         "read-ahead": ({READ_AHEAD: "ON"}, "linear read-ahead with large reads"),
         "merge-ways": ({WAYS: "0"}, "merge of many runs at once, number automatic"),

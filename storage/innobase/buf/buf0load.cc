@@ -20,8 +20,11 @@ that it is in. What could not be read in this way it reads itself: pages of
 tables with ROW_FORMAT=COMPRESSED, of the system tablespace and of tablespaces
 with several files, and pages that are not good. Its progress, its throttling
 and the ways to end it stay what they are; they are looked at between such
-steps. At a start the load waits until the server is open, which still has pages
-to read one by one: behind such reads each of them would have to wait.
+steps.
+
+At a start the load waits until the server is open, however it reads. Until then
+the server has pages to read one by one, and each of them would have to wait
+behind pages that nobody has asked for.
 
 Dumping. MySQL writes the dump at a shutdown, so the start after a crash loads
 what was in the buffer pool before the last shutdown, or nothing. The thread
@@ -44,8 +47,6 @@ synced, because there is to be a dump whenever the server dies. */
 #include <cstring>
 #include <utility>
 #include <vector>
-
-#include "sql/mysqld.h"
 
 #include "buf0buf.h"
 #include "fil0fil.h"
@@ -75,12 +76,12 @@ bool has_object(space_id_t space_id) {
 }  // namespace
 
 bool g_by_runs = false;
+bool g_when_open = true;
 uint g_dump_interval = 0;
 
 Loader::Loader() {
-  if (g_by_runs) {
+  if (g_when_open) {
     rollback_threads::wait_for_server();
-    m_has_waited = true;
   }
 }
 
@@ -104,8 +105,7 @@ void Loader::before_entry(const uint64_t *dump, size_t n_entries, size_t i) {
 
   m_end = std::min(n_entries, i + most_entries);
 
-  if (!g_by_runs || most_pages == 0 ||
-      (!m_has_waited && get_server_state() == SERVER_BOOTING)) {
+  if (!g_by_runs || most_pages == 0) {
     return;
   }
 

@@ -25,6 +25,9 @@ namespace pool_load {
 /** innodb_buffer_pool_load_by_runs. */
 extern bool g_by_runs;
 
+/** innodb_buffer_pool_load_when_open. */
+extern bool g_when_open;
+
 /** innodb_buffer_pool_dump_interval, in seconds; 0 = only on request and at a
 shutdown. */
 extern uint g_dump_interval;
@@ -41,7 +44,8 @@ constexpr size_t MAX_THREADS = 4;
 /** Reads the pages of a dump before they are loaded one by one. */
 class Loader {
  public:
-  /** Before a dump is read. While the server starts, waits until it is open. */
+  /** Before a dump is read. While the server starts, waits until it is open, if
+  it is to. */
   Loader();
   /** Says in the error log what was read. */
   ~Loader();
@@ -60,9 +64,6 @@ class Loader {
  private:
   /** First entry for which nothing was done yet. */
   size_t m_end{0};
-  /** Whether the server was waited for: a persisted value of the variable comes
-  when the load has begun. */
-  bool m_has_waited{false};
   /** Reads. */
   buf_run::Readers m_readers{MAX_THREADS};
 };

@@ -22,6 +22,13 @@ static MYSQL_SYSVAR_BOOL(
     "page.",
     nullptr, nullptr, false);
 
+static MYSQL_SYSVAR_BOOL(
+    buffer_pool_load_when_open, pool_load::g_when_open,
+    PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+    "Begin to load the buffer pool at start-up when the server is open, ten "
+    "seconds later at most, not while it still reads what it needs for that.",
+    nullptr, nullptr, true);
+
 /** Another interval: the thread that waits for the old one has to know.
 @param[out]  to    variable
 @param[in]   from  new value */
@@ -43,8 +50,9 @@ static MYSQL_SYSVAR_UINT(
     nullptr, buffer_pool_dump_interval_update, 0, 0, 86400, 0);
 
 /** Elements of innobase_system_variables. */
-#define POOL_LOAD_VARIABLES               \
-  MYSQL_SYSVAR(buffer_pool_load_by_runs), \
+#define POOL_LOAD_VARIABLES                     \
+  MYSQL_SYSVAR(buffer_pool_load_by_runs),       \
+      MYSQL_SYSVAR(buffer_pool_load_when_open), \
       MYSQL_SYSVAR(buffer_pool_dump_interval)
 
 #endif /* buf0load_vars_h */
