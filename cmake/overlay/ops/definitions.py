@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Operations above and below definitions at file scope."""
+"""Operations below definitions at file scope."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .base import LINE, Inputs, Side, Spot, lay_out, operation
 
 _TRANSPARENT = ("translation_unit", "linkage_specification", "namespace_definition",
                 "declaration_list", "ERROR")  # fmt: skip
-_SPECIFIERS = re.compile(r"(thread_local|inline|constinit)( (thread_local|inline|constinit))*")
 _TYPES = ("class_specifier", "struct_specifier", "union_specifier", "enum_specifier")
 
 
@@ -97,34 +96,4 @@ def after_definition(source: CppSource, inputs: Inputs) -> list[Spot]:
             raise LandingError(f"`{inputs['name']}` does not end its line")
         text = source.eol(start) + lay_out(source, start, inputs["text"], source.indent(start))
         spots.append(Spot(at, text, Side.AFTER, inputs["name"], (0, len(source.data))))
-    return spots
-
-
-@operation({"name": LINE}, "name")
-def before_specifiers(source: CppSource, inputs: Inputs) -> list[Spot]:
-    """Insert a line of specifiers above the definition of a variable, below its comment.
-
-    `thread_local`, say: it becomes part of the definition, which goes on below.
-    """
-    text = inputs["text"].strip()
-    if not _SPECIFIERS.fullmatch(text):
-        raise LandingError("`text` is not one line of specifiers")
-    name = squeeze(inputs["name"])
-    spots = []
-    for node in _file_scope(source.root):
-        if node.kind() == "declaration" and name in _variables(node):
-            start = start_of(node)
-            at = source.line_start(start)
-            if len(node.field_children("declarator")) != 1:
-                raise LandingError(f"`{name}` is not defined alone")
-            if source.view.code[at:start].strip():
-                raise LandingError(f"`{name}` does not begin its line")
-            first = at
-            # Below those that an earlier feature has put there.
-            while _SPECIFIERS.fullmatch(source.view.code[at : source.line_end(at)].strip()):
-                at = source.line_end(at)
-            line = lay_out(source, start, text, source.indent(start))
-            spots.append(Spot(at, line, Side.BEFORE, name, (first, end_of(node))))
-    if not spots:
-        raise LandingError(f"no variable `{name}`")
     return spots

@@ -48,7 +48,6 @@ _SAME_SPOT = [
     [("after_call", {"function": "f", "callee": "start", "text": f"{n}();"}) for n in "xyz"],
     [("before_include", {"header": "a.h", "text": f'#include "{n}.h"'}) for n in "xyz"],
     [("after_definition", {"name": "names", "text": f"int {n};"}) for n in "xyz"],
-    [("before_specifiers", {"name": "kinds", "text": n}) for n in ("thread_local", "inline", "constinit")],
     [("add_array_element", {"name": "kinds", "text": n}) for n in "XYZ"],
     [
         ("add_array_element", {"name": "names", "before_terminator": True, "text": f'"{n}"'})

@@ -73,6 +73,10 @@ void run();
 /** @return whether there are several threads; asked by those who roll back */
 [[nodiscard]] bool are_several();
 
+/** @return where this thread notes which transaction it rolls back
+@param[in]  current  where MySQL's only thread does */
+[[nodiscard]] const trx_t *&own(const trx_t *&current);
+
 /** Wait until the server is open: what it still has to read for that must not
 queue up behind pages that it does not need for it. Statements of the start
 itself may wait for the rows, so no longer than MAX_WAIT from the first call by

@@ -13,9 +13,9 @@ tables wait for all that are rolled back before.
 
 How. Each thread rolls back whole transactions, shared by the number of their
 undo records. Sessions roll back at the same time, so there is nothing in a
-rollback that minds. Of what trx0roll.cc has only once each thread has its own:
-which transaction it is, and of how many records. The report in percent is left
-out: srv0progress.cc has one.
+rollback that minds. What trx0roll.cc has only once is its report in percent,
+which is left out: no thread says there which transaction it rolls back.
+srv0progress.cc has a report.
 
 Metadata locks. To roll a row back, its table is opened with a metadata lock,
 by the thread that does it. Were the lock another thread's, DDL that waits for
@@ -283,6 +283,12 @@ void start(Roll_back roll_back) { s_threads.start(roll_back); }
 void run() { s_threads.run(); }
 
 bool are_several() { return s_threads.are_any(); }
+
+const trx_t *&own(const trx_t *&current) {
+  static thread_local const trx_t *s_own;
+
+  return are_several() ? s_own : current;
+}
 
 void wait_for_server() {
   static const auto s_end = std::chrono::steady_clock::now() + MAX_WAIT;
