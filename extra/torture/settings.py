@@ -19,10 +19,10 @@ PREFETCH_ON, PREFETCH_OFF = "--loose-innodb-rollback-prefetch=ON", "--loose-inno
 PREALLOCATE_ON, PREALLOCATE_OFF = "--loose-innodb-ddl-preallocate=ON", "--loose-innodb-ddl-preallocate=OFF"
 ONCE_ON, ONCE_OFF = "--loose-innodb-ddl-doublewrite=OFF", "--loose-innodb-ddl-doublewrite=ON"
 BATCH_ON, BATCH_OFF = "--loose-innodb-ddl-flush-batch=ON", "--loose-innodb-ddl-flush-batch=OFF"
-# The buffer pool is noted each second, and loaded at the start.
+# The buffer pool is noted each second, and loaded at the start, beside the recovery and not when the server is open.
 POOL_LOAD_ON = (
     "--innodb-buffer-pool-load-at-startup=ON", "--innodb-buffer-pool-dump-pct=100",
-    "--loose-innodb-buffer-pool-dump-interval=1", "--loose-innodb-buffer-pool-load-by-runs=ON",
+    "--loose-innodb-buffer-pool-dump-interval=1", "--loose-innodb-buffer-pool-load-when-open=OFF", "--loose-innodb-buffer-pool-load-by-runs=ON",
 )  # fmt: skip
 # Pages that a recovery leaves to the page cleaners; undo logs that are read when the server is open.
 LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")

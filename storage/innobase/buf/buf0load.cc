@@ -48,10 +48,13 @@ synced, because there is to be a dump whenever the server dies. */
 #include <utility>
 #include <vector>
 
+#include "sql/mysqld.h"
+
 #include "buf0buf.h"
 #include "fil0fil.h"
 #include "my_sys.h"
 #include "mysqld_error.h"
+#include "srv0shutdown.h"
 #include "srv0srv.h"
 #include "trx0rollers.h"
 #include "ut0log.h"
@@ -80,8 +83,16 @@ bool g_when_open = true;
 uint g_dump_interval = 0;
 
 Loader::Loader() {
-  if (g_when_open) {
-    rollback_threads::wait_for_server();
+  if (!g_when_open || get_server_state() != SERVER_BOOTING) {
+    return;
+  }
+
+  rollback_threads::wait_for_server();
+
+  if (get_server_state() == SERVER_SHUTTING_DOWN ||
+      srv_shutdown_state.load() != SRV_SHUTDOWN_NONE) {
+    m_is_cancelled = true;
+    srv_buffer_pool_dump_at_shutdown = false;
   }
 }
 

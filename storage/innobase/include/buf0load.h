@@ -45,13 +45,18 @@ constexpr size_t MAX_THREADS = 4;
 class Loader {
  public:
   /** Before a dump is read. While the server starts, waits until it is open, if
-  it is to. */
+  it is to. If it ends instead, the dump is left as it is: what is in the buffer
+  pool by then must not take its place. */
   Loader();
   /** Says in the error log what was read. */
   ~Loader();
 
   Loader(const Loader &) = delete;
   Loader &operator=(const Loader &) = delete;
+
+  /** @return whether the server has ended before it was open: nothing is to be
+  loaded */
+  [[nodiscard]] bool is_cancelled() const { return m_is_cancelled; }
 
   /** An entry is about to be loaded. From time to time, read its page and those
   of the next entries; when this returns they are in the buffer pool, as far as
@@ -64,6 +69,8 @@ class Loader {
  private:
   /** First entry for which nothing was done yet. */
   size_t m_end{0};
+  /** See is_cancelled(). */
+  bool m_is_cancelled{false};
   /** Reads. */
   buf_run::Readers m_readers{MAX_THREADS};
 };

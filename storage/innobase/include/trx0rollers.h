@@ -70,7 +70,8 @@ void start(Roll_back roll_back);
  */
 void run();
 
-/** @return whether there are several threads; asked by those who roll back */
+/** @return whether there are several threads, which is known when the first
+may roll back */
 [[nodiscard]] bool are_several();
 
 /** @return where this thread notes which transaction it rolls back

@@ -30,6 +30,7 @@ can be no thread. */
 #include "trx0rollers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -69,9 +70,8 @@ class Threads {
   /** @see rollback_threads::run() */
   void run();
 
-  /** @return whether there are any; who rolls back may ask, as they are all
-  there by then */
-  bool are_any() const { return !m_threads.empty(); }
+  /** @return whether there are any, once all are there */
+  bool are_any() const { return m_are_any; }
 
  private:
   /** A thread.
@@ -97,6 +97,9 @@ class Threads {
 
   /** All but the first. */
   std::vector<IB_thread> m_threads;
+
+  /** Whether there are any; sessions may ask, too. */
+  std::atomic_bool m_are_any{false};
 
   /** Protects what follows. */
   std::mutex m_mutex;
@@ -230,6 +233,7 @@ void Threads::start(Roll_back roll_back) {
     ib::info(ER_IB_MSG_1186) << "Recovered transactions are rolled back by "
                              << g_status.used << " threads.";
   }
+  m_are_any = !m_threads.empty();
 }
 
 void Threads::run() {
