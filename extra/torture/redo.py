@@ -37,7 +37,7 @@ from torture.oracle import NEVER, Verdict
 from torture.recovered import Ends, Key, Pages, compare, ends_of, passed, read_pages, restored, shown
 from torture.redolog import RedoLog
 from torture.server import INNODB_OPEN, Place, Server, random_options
-from torture.settings import FLUSH_OFF, FLUSH_ON, LEFT, REDO_ON
+from torture.settings import FLUSH_OFF, FLUSH_ON, LAZY, LEFT, REDO_ON
 
 # Crashes of one load.
 IMAGES = 5
@@ -59,8 +59,6 @@ STOPS, STOP_TIMEOUT_SEC = 3, 20.0
 # Neither rollback nor purge; a shutdown writes all pages.
 _WITHOUT_ROLLBACK = ("--innodb-force-recovery=3", "--innodb-fast-shutdown=1")
 # Mostly, what was written last is in the redo log alone.
-_LAZY = ("--innodb-redo-log-capacity=64M", "--innodb-buffer-pool-size=128M", "--innodb-max-dirty-pages-pct=90",
-         "--innodb-max-dirty-pages-pct-lwm=0", "--innodb-adaptive-flushing=OFF", "--innodb-idle-flush-pct=0")  # fmt: skip
 LAZY_SHARE = 0.7
 # Loads without compressed or encrypted tables.
 PLAIN_SHARE = 0.5
@@ -193,7 +191,7 @@ class RedoLife:
         page_kib = rig.draw_page(r)
         options = [*random_options(r, rig.has_keyring and not rig.is_canary and not rig.is_plain, page_kib)]
         options += [_UNBUFFERED] if r.random() < UNBUFFERED_SHARE or self._kills_for_canary else []
-        lazy = list(_LAZY) if r.random() < LAZY_SHARE or rig.is_canary else []
+        lazy = list(LAZY) if r.random() < LAZY_SHARE or rig.is_canary else []
         place = _place(rig, self._home, "loaded", [*options, *lazy])
         _copy(rig.base(page_kib), place.data)
         copies = [self._home / f"crashed-{number}" for number in range(1 if self._canary else IMAGES)]

@@ -22,8 +22,12 @@ BATCH_ON, BATCH_OFF = "--loose-innodb-ddl-flush-batch=ON", "--loose-innodb-ddl-f
 # The buffer pool is noted each second, and loaded at the start, beside the recovery and not when the server is open.
 POOL_LOAD_ON = (
     "--innodb-buffer-pool-load-at-startup=ON", "--innodb-buffer-pool-dump-pct=100",
-    "--loose-innodb-buffer-pool-dump-interval=1", "--loose-innodb-buffer-pool-load-when-open=OFF", "--loose-innodb-buffer-pool-load-by-runs=ON",
+    "--loose-innodb-buffer-pool-dump-interval=1", "--loose-innodb-buffer-pool-load-when-open=OFF",
+    "--loose-innodb-buffer-pool-load-by-runs=ON",
 )  # fmt: skip
+# Page cleaners that write nothing for as long as they can.
+LAZY = ("--innodb-redo-log-capacity=64M", "--innodb-buffer-pool-size=128M", "--innodb-max-dirty-pages-pct=90",
+        "--innodb-max-dirty-pages-pct-lwm=0", "--innodb-adaptive-flushing=OFF", "--innodb-idle-flush-pct=0")  # fmt: skip
 # Pages that a recovery leaves to the page cleaners; undo logs that are read when the server is open.
 LEFT = re.compile(r"Redo recovery: [1-9]\d* changed pages are left to the page cleaners")
 UNDO_LEFT = re.compile(r"The undo logs of \d+ recovered transactions are read in the background")
