@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""Counts of a run that was not made."""
+"""Counts of a run that was not made, and a connection to no server."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Self
 
 from torture.life import Counts
 from torture.settings import SETTINGS
@@ -19,3 +19,16 @@ def counts_of(**given: Any) -> Counts:
             for kind, number in given.pop(f"{setting.name}_{what}", {}).items():
                 numbers[setting.name, kind] = number
     return Counts(starts=starts, used=used, **given)
+
+
+class FakeConnection:
+    """A connection that is its own cursor."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cursor(self) -> Self:
+        return self

@@ -12,6 +12,7 @@ import pytest
 from torture import life, load, rebuild
 from torture.life import writes_once
 from torture.settings import BATCH_OFF, BATCH_ON, ONCE_OFF, ONCE_ON
+from torture.tests.helpers import FakeConnection
 
 if TYPE_CHECKING:
     from torture.oracle import Journal
@@ -65,21 +66,12 @@ def test_each_index_has_all_rows(answers: dict[str, list[tuple[Any, ...]]], said
     assert said in "".join(found)
 
 
-class Connection:
+class Connection(FakeConnection):
     """A server whose answers to rebuilds are given; the last one ends the load."""
 
     def __init__(self, book: load.Book, answers: list[Exception | None]) -> None:
         self.book = book
         self.answers = answers
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def cursor(self) -> Connection:
-        return self
 
     def execute(self, statement: str) -> None:
         if not statement.startswith("ALTER"):

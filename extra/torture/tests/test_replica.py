@@ -15,6 +15,7 @@ from torture.kill import KillLife
 from torture.life import Rig
 from torture.oracle import Verdict
 from torture.replica import Replica
+from torture.tests.helpers import FakeConnection
 
 XA = (1399, "XAER_RMFAIL ... Query: 'ROLLBACK'")
 
@@ -46,16 +47,7 @@ class Fake(Replica):
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Any:
-    class Connection:
-        def __enter__(self) -> Connection:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def cursor(self) -> Connection:
-            return self
-
+    class Connection(FakeConnection):
         def execute(self, _: str) -> None:
             pass
 
