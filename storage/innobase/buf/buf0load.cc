@@ -83,7 +83,8 @@ bool g_when_open = true;
 uint g_dump_interval = 0;
 
 Loader::Loader() {
-  if (!g_when_open || get_server_state() != SERVER_BOOTING) {
+  /* One that makes a data directory never opens. */
+  if (!g_when_open || opt_initialize || get_server_state() != SERVER_BOOTING) {
     return;
   }
 
