@@ -190,8 +190,13 @@ bool wait_for_dump(os_event_t event) {
     return false;
   }
 
-  return os_event_wait_time_low(event, std::chrono::seconds{n_seconds}, 0) ==
-         OS_SYNC_TIME_EXCEEDED;
+  const auto is_due =
+      os_event_wait_time_low(event, std::chrono::seconds{n_seconds}, 0) ==
+      OS_SYNC_TIME_EXCEEDED;
+
+  /* A start that fails leaves the dump as it is, see Loader; a shutdown writes
+  its own. */
+  return is_due && get_server_state() != SERVER_SHUTTING_DOWN;
 }
 
 }  // namespace pool_load
