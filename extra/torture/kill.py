@@ -221,12 +221,11 @@ class KillLife:
         )  # fmt: skip
         clients.work(r.uniform(0.1, MAX_LOAD_SEC))
         how = "load" if self._rig.is_canary else r.choices(["load", "shutdown", "start"], [7, 2, 1])[0]
-        if server.has_died:
+        lives = clients.note_ended()
+        if not lives:
             how = "load"
         self._trace.append(f"kill in {how}")
-        if server.has_died:
-            self._wrong(f"{server.binary.name} died under load with {server.process.returncode}: {server.errors()}")
-        elif how == "shutdown":
+        if how == "shutdown":
             clients.expect_end()
             server.process.terminate()
             time.sleep(r.uniform(0, self._start_sec[False]))
@@ -237,8 +236,7 @@ class KillLife:
             time.sleep(r.uniform(0, self._start_sec[False]))
         if how != "load" and server.process.poll():
             self._wrong(f"{server.binary.name} ended with {server.process.returncode} in its {how}: {server.errors()}")
-        if how == "load" and not server.has_died:
-            clients.note_ended()
+        if how == "load" and lives:
             clients.take_under_way("kill")
         self._kill(server)
         if how != "start":

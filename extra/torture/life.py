@@ -577,7 +577,7 @@ class Clients:
         self._rig = rig
         self._server = server
         # What note_ended() has found.
-        self._ended: list[str] | None = None
+        self._ended: list[str] = []
         self._may_import = may_import
         self._preallocates = server.has(PREALLOCATE_ON)
         self.writes_once = writes_once(server)
@@ -687,28 +687,25 @@ class Clients:
             written.append(self._rebuilder.written_once)
         self._rig.counts.written_once += max(written, default=0)
         self._journal.close()
-        self.note_ended()
-        return wrong + (self._ended or [])
+        return wrong + self._ended
 
-    def note_ended(self) -> None:
-        """A server is about to be killed, or was not: connections that it has ended while it goes on are its defect."""
-        if self._ended is not None or self._book.is_ending or self._book.errors_are_expected:
-            return
-        threads: list[tuple[str, load.Client | rebuild.Rebuilder]] = [
-            (f"client {number}", client) for number, client in self._clients.items()
-        ]
-        if self._rebuilder:
-            threads.append(("rebuild", self._rebuilder))
-        ended = [(name, thread) for name, thread in threads if thread.ended_by and not thread.defect]
+    def note_ended(self) -> bool:
+        """A server is about to be killed; True if it lives.
+
+        One that has died is a defect, as are connections that it has ended while it goes on.
+        """
+        threads: list[load.Worker] = [*self._clients.values(), *([self._rebuilder] if self._rebuilder else [])]
+        ended = [thread for thread in threads if thread.ended_by and not thread.defect]
         # A server that dies closes its connections first.
         end = time.monotonic() + DEATH_SEC
         while ended and not self._server.has_died and time.monotonic() < end:
             time.sleep(0.05)
-        self._ended = [
-            f"{name}: a server that lives has ended the connection: {thread.ended_by}"
-            for name, thread in ended
-            if not self._server.has_died
-        ]
+        server = self._server
+        if server.has_died:
+            self._ended = [f"{server.binary.name} died under load with {server.process.returncode}: {server.errors()}"]
+        else:
+            self._ended = [f"{thread.title}: a server that lives has ended the connection: {thread.ended_by}" for thread in ended]
+        return not server.has_died
 
 
 def opening() -> tuple[list[History], dict[int, int]]:

@@ -564,15 +564,47 @@ def status(cursor: Any, name: str) -> int:
     return int(row[1]) if row else 0
 
 
-class Client(threading.Thread):
-    """Does one step after the other until it is told to stop or the server is gone."""
+class Worker(threading.Thread):
+    """A connection that works until it is told to stop or the server is gone."""
+
+    def __init__(self, title: str, socket: Path, book: Book) -> None:
+        super().__init__(daemon=True)
+        self.title = title
+        self._socket = socket
+        self._book = book
+        # The error that has ended it, and what it is if that is a defect.
+        self.ended_by: Exception | None = None
+        self.defect = ""
+
+    def run(self) -> None:
+        try:
+            connection = connect(self._socket)
+            try:
+                self._work(connection.cursor())
+            finally:
+                try:
+                    connection.close()
+                except (pymysql.err.MySQLError, OSError):
+                    pass
+        except (pymysql.err.MySQLError, OSError) as problem:
+            if not self._book.excuses(problem):
+                self.defect = f"{self.title}: {problem}"
+            # Last: who sees this asks whether it is a defect.
+            self.ended_by = problem
+        except Exception:  # noqa: BLE001 - a defect of the rig must not look like a quiet thread
+            self.defect = f"{self.title}: {traceback.format_exc()}"
+
+    def _work(self, cursor: Any) -> None:
+        raise NotImplementedError
+
+
+class Client(Worker):
+    """Does one step after the other."""
 
     def __init__(self, socket: Path, history: History, first: int, planner: Planner, book: Book) -> None:
-        super().__init__(daemon=True)
-        self._socket = socket
+        super().__init__(f"client {history.client}", socket, book)
         self._history = history
         self._planner = planner
-        self._book = book
         self._number = first
         self._cursor: Any = None
         self.acknowledged = 0
@@ -586,63 +618,42 @@ class Client(threading.Thread):
         self.undo: Counter[str] = Counter()
         self.text: Counter[str] = Counter()
         self.refused = 0
-        # The error that has ended it, and what it is if that is a defect.
-        self.ended_by: Exception | None = None
-        self.defect = ""
 
     @property
     def next_number(self) -> int:
         """The number of the step that comes next."""
         return self._number
 
-    def run(self) -> None:
-        try:
-            connection = connect(self._socket)
-        except (pymysql.err.MySQLError, OSError) as problem:
-            self._end_by(problem)
-            return
-        try:
-            self._cursor = connection.cursor()
-            self._cursor.execute(
-                f"{LOCK_WAITS}, cte_max_recursion_depth = 100000"
-            )
-            state = self._history.base.copy()
-            first = self._planner.first()
-            while not self._book.stop.is_set():
-                step = Step(self._number, "ddl", [first[0]]) if first else self._planner.next(state, self._number)
-                self._number += 1
-                if self._do(step):
-                    first = first[1:]
-                    state.apply(step)
-                    self.acknowledged += not step.is_undone
-                    if step.ops and step.ops[0][0].startswith("undo-"):
-                        self.undo[step.ops[0][0]] += 1
-                    if step.kind == "ddl" and step.ops[0][1] == TEXTS.get(self._history.client, ("", ""))[0]:
-                        self.text[step.ops[0][0]] += 1
-                    if step.ops and _is_build(step.ops[0]):
-                        self.built += 1
-                        self.rebuilt += step.ops[0][0] == "rebuild"
-                        self.grown = status(self._cursor, "Innodb_ddl_merge_preallocated_pages")
-                        self.written_once = status(self._cursor, "Innodb_ddl_merge_extent_pages")
-                    if step.ops and step.ops[0][0] == "import":
-                        self.imported += 1
-                        self._wait_for_purge()
-                else:
-                    self.refused += 1
-        except (pymysql.err.MySQLError, OSError) as problem:
-            self._end_by(problem)
-        except Exception:  # noqa: BLE001 - a defect of the rig must not look like a quiet client
-            self.defect = f"client {self._history.client}: {traceback.format_exc()}"
-        finally:
-            try:
-                connection.close()
-            except (pymysql.err.MySQLError, OSError):
-                pass
+    def _work(self, cursor: Any) -> None:
+        self._cursor = cursor
+        cursor.execute(f"{LOCK_WAITS}, cte_max_recursion_depth = 100000")
+        state = self._history.base.copy()
+        first = self._planner.first()
+        while not self._book.stop.is_set():
+            step = Step(self._number, "ddl", [first[0]]) if first else self._planner.next(state, self._number)
+            self._number += 1
+            if self._do(step):
+                first = first[1:]
+                state.apply(step)
+                self._count(step)
+            else:
+                self.refused += 1
 
-    def _end_by(self, problem: Exception) -> None:
-        self.ended_by = problem
-        if not self._book.excuses(problem):
-            self.defect = f"client {self._history.client}: {problem}"
+    def _count(self, step: Step) -> None:
+        """A step was acknowledged."""
+        self.acknowledged += not step.is_undone
+        if step.ops and step.ops[0][0].startswith("undo-"):
+            self.undo[step.ops[0][0]] += 1
+        if step.kind == "ddl" and step.ops[0][1] == TEXTS.get(self._history.client, ("", ""))[0]:
+            self.text[step.ops[0][0]] += 1
+        if step.ops and _is_build(step.ops[0]):
+            self.built += 1
+            self.rebuilt += step.ops[0][0] == "rebuild"
+            self.grown = status(self._cursor, "Innodb_ddl_merge_preallocated_pages")
+            self.written_once = status(self._cursor, "Innodb_ddl_merge_extent_pages")
+        if step.ops and step.ops[0][0] == "import":
+            self.imported += 1
+            self._wait_for_purge()
 
     def _wait_for_purge(self) -> None:
         """Wait until purge has seen all that is committed.

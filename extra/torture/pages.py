@@ -10,6 +10,11 @@ from pathlib import Path
 # Of innodb_page_size, unless a life has another.
 PAGE_KIB = 16
 PAGE_BYTES = PAGE_KIB * 1024
+
+
+def times(page_kib: int) -> int:
+    """How much larger pages are than those of most data directories; what counts pages or extents grows so many times."""
+    return max(1, page_kib // PAGE_KIB)
 _LSN_AT, _DATA_AT = 16, 38
 # Where page 0 of ibdata1 has what a shutdown has flushed; no checksum includes it.
 FLUSH_LSN = slice(26, 34)

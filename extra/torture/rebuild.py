@@ -8,14 +8,12 @@ disk. What is written here is synced before a rebuild is committed, and nothing 
 from __future__ import annotations
 
 import random
-import threading
-import traceback
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
-from torture import load
+from torture import load, pages
 from torture.oracle import History, State, Step
 
 # Some 40 pages of 16 KiB in each index: an index is given half an extent, 32 of them, one by one, and more of smaller ones.
@@ -27,7 +25,7 @@ MAX_PAUSE_SEC = 0.2
 
 def rows_of(page_bytes: int) -> int:
     """How many rows the table has, with pages of a size."""
-    return ROWS * max(1, page_bytes // 16384)
+    return ROWS * pages.times(page_bytes // 1024)
 
 
 def schema(page_bytes: int) -> list[str]:
@@ -47,13 +45,11 @@ def schema(page_bytes: int) -> list[str]:
     ]
 
 
-class Rebuilder(threading.Thread):
-    """Rebuilds the table until it is told to stop or the server is gone."""
+class Rebuilder(load.Worker):
+    """Rebuilds the table."""
 
     def __init__(self, socket: Path, book: load.Book, seed: int) -> None:
-        super().__init__(daemon=True)
-        self._socket = socket
-        self._book = book
+        super().__init__("rebuild", socket, book)
         self._r = random.Random(seed)
         # Its steps; they are in no journal.
         self.history = History(load.BUILDER + 1, State())
@@ -61,23 +57,8 @@ class Rebuilder(threading.Thread):
         self.refused = 0
         # Pages that this server has written once so far.
         self.written_once = 0
-        # The error that has ended it, and what it is if that is a defect.
-        self.ended_by: Exception | None = None
-        self.defect = ""
 
-    def run(self) -> None:
-        try:
-            connection = load.connect(self._socket)
-            with connection, connection.cursor() as cursor:
-                self._rebuild(cursor)
-        except (pymysql.err.MySQLError, OSError) as problem:
-            self.ended_by = problem
-            if not self._book.excuses(problem):
-                self.defect = f"rebuild: {problem}"
-        except Exception:  # noqa: BLE001 - a defect of the rig must not look like a quiet thread
-            self.defect = f"rebuild: {traceback.format_exc()}"
-
-    def _rebuild(self, cursor: Any) -> None:
+    def _work(self, cursor: Any) -> None:
         cursor.execute(load.LOCK_WAITS)
         number = 0
         while not self._book.stop.wait(self._r.uniform(0, MAX_PAUSE_SEC)):

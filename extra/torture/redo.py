@@ -145,7 +145,7 @@ def _copy(data: Path, to: Path) -> None:
 def _pool(r: random.Random, options: list[str]) -> str:
     """Pools of their own, small ones mostly, so that there are several batches."""
     page_kib = next(int(text.partition("=")[2].rstrip("k")) for text in options if "innodb-page-size" in text)
-    return f"--innodb-buffer-pool-size={r.choice(POOLS_MIB) * max(1, page_kib // pages.PAGE_KIB)}M"
+    return f"--innodb-buffer-pool-size={r.choice(POOLS_MIB) * pages.times(page_kib)}M"
 
 
 class RedoLife:

@@ -87,7 +87,7 @@ def random_options(r: random.Random, has_keyring: bool = False, page_kib: int = 
     return [
         page_option(page_kib),
         # Large pages need a larger pool for as many of them.
-        f"--innodb-buffer-pool-size={r.choice([8, 16, 32]) * max(1, page_kib // pages.PAGE_KIB)}M",
+        f"--innodb-buffer-pool-size={r.choice([8, 16, 32]) * pages.times(page_kib)}M",
         f"--innodb-redo-log-capacity={r.choice([8, 8, 16, 32])}M",
         f"--innodb-flush-method={r.choice(['O_DIRECT', 'fsync'])}",
         f"--innodb-doublewrite-pages={r.choice([4, 16])}",

@@ -247,6 +247,7 @@ class OracleLife:
         with self._server() as running:
             clients = Clients(self._rig, running, self._histories, numbers, self._home / "journal", self._r)
             clients.work(LOAD_SEC, ENOUGH)
+            clients.note_ended()
             return Verdict(wrong=clients.stop())
 
     def _tamper(self, running: Server) -> None:

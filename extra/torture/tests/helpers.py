@@ -32,3 +32,6 @@ class FakeConnection:
 
     def cursor(self) -> Self:
         return self
+
+    def close(self) -> None:
+        pass

@@ -11,6 +11,7 @@ import pytest
 
 from torture import life, load, rebuild
 from torture.life import writes_once
+from torture.oracle import NEVER
 from torture.settings import BATCH_OFF, BATCH_ON, ONCE_OFF, ONCE_ON
 from torture.tests.helpers import FakeConnection
 
@@ -141,45 +142,41 @@ def test_of_options_the_last_holds(options: list[str], once: bool) -> None:
         assert writes_once(cast("Server", server)) == (once and is_ours)
 
 
+DIED = "ours died under load with -11: mysqld got signal 11"
+
+
 @pytest.mark.parametrize(
-    ("ended_by", "defect", "dies", "book", "said"),
+    ("ended_by", "defect", "dies_at", "said"),
     [
-        (None, "", False, {}, []),
-        (GONE, "", False, {}, ["rebuild: a server that lives has ended the connection: (2013, 'Lost connection')"]),
-        # Some time later.
-        (GONE, "", True, {}, []),
-        (FULL, "rebuild: full", False, {}, []),
-        (GONE, "", False, {"is_ending": True}, []),
-        (GONE, "", False, {"errors_are_expected": True}, []),
+        (None, "", NEVER, []),
+        (GONE, "", NEVER, ["rebuild: a server that lives has ended the connection: (2013, 'Lost connection')"]),
+        # At once, and some time after it has closed its connections.
+        (None, "", 1, [DIED]),
+        (GONE, "", 1, [DIED]),
+        (GONE, "", 3, [DIED]),
+        (FULL, "rebuild: full", NEVER, []),
     ],
 )
-def test_a_server_that_lives_must_not_end_a_connection(
-    monkeypatch: pytest.MonkeyPatch,
-    ended_by: Exception | None,
-    defect: str,
-    dies: bool,
-    book: dict[str, bool],
-    said: list[str],
+def test_before_a_kill_the_server_and_its_connections_must_live(
+    monkeypatch: pytest.MonkeyPatch, ended_by: Exception | None, defect: str, dies_at: float, said: list[str]
 ) -> None:
     class Dying:
         asked = 0
+        binary = SimpleNamespace(name="ours")
+        process = SimpleNamespace(returncode=-11)
 
         @property
         def has_died(self) -> bool:
             self.asked += 1
-            return dies and self.asked > 2
+            return self.asked >= dies_at
+
+        def errors(self) -> str:
+            return "mysqld got signal 11"
 
     monkeypatch.setattr(life, "DEATH_SEC", 0.3)
     clients = life.Clients.__new__(life.Clients)
     clients._clients = {}
-    clients._rebuilder = cast("rebuild.Rebuilder", SimpleNamespace(defect=defect, ended_by=ended_by))
-    clients._book = cast("load.Book", SimpleNamespace(**{"is_ending": False, "errors_are_expected": False, **book}))
+    clients._rebuilder = cast("rebuild.Rebuilder", SimpleNamespace(title="rebuild", defect=defect, ended_by=ended_by))
     clients._server = cast("Server", Dying())
-    clients._ended = None
-    clients.note_ended()
-    assert (clients._ended or []) == said
-    # Once it was killed there is nothing more to be found.
-    clients._rebuilder = cast("rebuild.Rebuilder", SimpleNamespace(defect="", ended_by=GONE))
-    if not book:
-        clients.note_ended()
-        assert clients._ended == said
+    assert clients.note_ended() == (DIED not in said)
+    assert clients._ended == said
