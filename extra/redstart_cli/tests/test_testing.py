@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from overlay.model import load
-from redstart_cli import mtr, skips, testing
+from redstart_cli import mtr, sanitizers, skips, testing
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import Layout
 from redstart_cli.result import Level, Skip
@@ -291,6 +291,29 @@ def run_level(
 
     monkeypatch.setattr(testing, "LEVELS", {"overlay": give})
     return testing.run_levels(layout, ["overlay"], None, None, arguments, preset)
+
+
+def test_the_source_is_made_before_a_sanitizer_reads_from_it(
+    layout: Layout, skips_list: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    @contextmanager
+    def made(*_: object) -> Iterator[None]:
+        done.append("made")
+        yield
+
+    @contextmanager
+    def watched(*_: object) -> Iterator[Level]:
+        done.append("watched")
+        yield Level("reports")
+
+    monkeypatch.setattr(testing, "reading_source", made)
+    monkeypatch.setattr(sanitizers, "watching", watched)
+    monkeypatch.setattr(testing, "LEVELS", {"mtr": lambda _: Level("mtr", 1)})
+    assert testing.run_levels(layout, ["mtr"], None, None, ["innodb.a"], "tsan")
+    assert testing.run_levels(layout, ["mtr"], None, None, ["innodb.a"])
+    assert done == ["made", "watched", "watched"]
 
 
 def test_closing_line_sums_all_levels(
