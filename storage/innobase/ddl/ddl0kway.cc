@@ -59,6 +59,7 @@ Rules:
 #include "ddl0impl-loader.h"
 #include "ddl0impl-merge.h"
 #include "ddl0key.h"
+#include "ddl0pack.h"
 #include "debug_sync.h"
 #include "ha_prototypes.h"
 #include "os0ahead.h"
@@ -85,6 +86,13 @@ static constexpr size_t FTS_ROW_BYTES = FTS_MAX_WORD_LEN + 64;
 over so many bytes at a time, if that leaves memory to other indexes. */
 static constexpr size_t DIRECT_BYTES = 64 * 1024;
 
+/** Which part of the memory of a scan thread its own sort buffers have, if
+those of all threads become runs together. */
+static constexpr size_t OWN_SHARE = 4;
+
+/** Chunks of rows that each of its own sort buffers has room for at least. */
+static constexpr size_t LEAST_CHUNKS = 4;
+
 /** Consumed bytes after which a long run is given back. */
 static constexpr uint64_t GIVE_BACK_BYTES = 64 * 1024;
 
@@ -97,18 +105,21 @@ Plan make_plan(const Shape &shape) {
   const auto limit = shape.m_ways == 0
                          ? MAX_WAYS
                          : std::clamp<size_t>(shape.m_ways, 2, MAX_WAYS);
-  const auto run_bytes =
-      least_input_bytes(shape.m_is_direct) + shape.m_reader_bytes;
+  const auto least = shape.least_bytes();
+  const auto run_bytes = least + shape.m_reader_bytes;
   const auto most_sort = std::clamp<size_t>(sort_memory / run_bytes, 2, limit);
   const auto load_ways =
       std::min(shape.m_load_memory_bytes / run_bytes, MAX_WAYS);
-  const auto most_load = shape.m_feeds_load
-                             ? std::clamp<size_t>(load_ways / n_files, 1, limit)
-                             : size_t{1};
+  const auto fits = shape.m_feeds_load && shape.m_n_all_runs > 0 &&
+                    shape.m_n_all_runs <= std::min(load_ways, limit);
+  /* Files may have different numbers of runs. */
+  const auto most_load =
+      !shape.m_feeds_load ? size_t{1}
+      : fits              ? std::max<size_t>(shape.m_n_runs, 1)
+                          : std::clamp<size_t>(load_ways / n_files, 1, limit);
 
   const auto read_cost = [&](size_t memory, size_t n) {
-    const auto buffer =
-        input_bytes(memory, n, shape.m_reader_bytes, shape.m_is_direct);
+    const auto buffer = input_bytes(memory, n, shape.m_reader_bytes, least);
     return io_cost(
         bytes, shape.m_is_direct ? buffer : std::max(buffer, ahead_bytes(n)));
   };
@@ -118,7 +129,9 @@ Plan make_plan(const Shape &shape) {
   bool found = false;
 
   for (size_t leave = 1;; leave = std::min(leave * 2, most_load)) {
-    const auto n_left = std::min(leave, shape.m_n_runs) * n_files;
+    const auto n_left =
+        std::min(std::min(leave, shape.m_n_runs) * n_files,
+                 shape.m_n_all_runs > 0 ? shape.m_n_all_runs : SIZE_MAX);
     const auto load_cost = read_cost(shape.m_load_memory_bytes, n_left);
 
     for (auto fan_in = shape.m_ways == 0 ? 2 : most_sort; fan_in <= most_sort;
@@ -142,7 +155,7 @@ Plan make_plan(const Shape &shape) {
 
       if (!found || cost < best.m_cost_bytes ||
           (cost == best.m_cost_bytes && passes < best.m_passes)) {
-        best = {fan_in, leave, passes, cost, n_rewritten, shape.m_is_direct};
+        best = {fan_in, leave, passes, cost, n_rewritten, least};
         found = true;
       }
     }
@@ -309,73 +322,6 @@ class Files {
 #endif /* UNIV_DEBUG */
 };
 
-/** A record of an index in a temporary file. */
-class Rec_framing {
- public:
-  explicit Rec_framing(const dict_index_t *index)
-      : m_index(index), m_offsets(n_offsets(index)) {
-    m_offsets[0] = m_offsets.size();
-    m_offsets[1] = dict_index_get_n_fields(index);
-  }
-
-  /** See Run_reader. */
-  [[nodiscard]] size_t need(const byte *ptr, size_t n_bytes) {
-    if (n_bytes == 0) {
-      return 1;
-    }
-
-    /* One more than the bytes before the origin, in one byte or two. */
-    size_t extra = ptr[0];
-    size_t prefix = 1;
-
-    if (extra == 0) {
-      return 0;
-    }
-
-    if (extra >= 0x80) {
-      if (n_bytes < 2) {
-        return 2;
-      }
-      extra = (extra & 0x7f) << 8 | ptr[1];
-      prefix = 2;
-    }
-
-    const auto header = prefix + extra - 1;
-
-    if (n_bytes < header) {
-      return header;
-    }
-
-    rec_deserialize_init_offsets(ptr + header, m_index, m_offsets.data());
-    m_header = header;
-    return header + rec_offs_data_size(m_offsets.data());
-  }
-
-  /** @return elements that the offsets of the columns take */
-  [[nodiscard]] static size_t n_offsets(const dict_index_t *index) {
-    return 1 + REC_OFFS_HEADER_SIZE + dict_index_get_n_fields(index);
-  }
-
-  /** @return bytes before the record's origin */
-  [[nodiscard]] size_t header() const { return m_header; }
-
-  /** @return offsets of the columns */
-  [[nodiscard]] const ulint *offsets() const { return m_offsets.data(); }
-
-  /** @return offsets of the columns */
-  [[nodiscard]] ulint *offsets() { return m_offsets.data(); }
-
- private:
-  /** Index. */
-  const dict_index_t *m_index;
-
-  /** Offsets of the columns. */
-  Vector<ulint> m_offsets;
-
-  /** Bytes before the record's origin. */
-  size_t m_header{};
-};
-
 /** Reads files, and asks for what comes next while the caller merges. */
 class Ahead {
  public:
@@ -440,51 +386,39 @@ static size_t reader_bytes(const dict_index_t *index, size_t row_bytes) {
          Rec_framing::n_offsets(index) * sizeof(ulint);
 }
 
-/** Orders records as the index does, and notices duplicates. */
-class Rec_compare {
+/** Orders the rows of an index, which have the same key, and notices
+duplicates. */
+class Row_order {
  public:
   /** Constructor.
-  @param[in,out] builder  index builder
-  @param[in]     key      keys of the rows
-  @param[in,out] dup      for reporting duplicates */
-  Rec_compare(Builder *builder, const Sort_key &key, Dup *dup)
-      : m_builder(builder),
-        m_index(builder->index()),
-        m_key(key),
-        m_dup(dup),
-        m_n_fields(dict_index_get_n_fields(m_index)),
-        m_n_unique(dup != nullptr && dict_index_is_unique(m_index)
-                       ? dict_index_get_n_unique(m_index)
-                       : 0),
-        m_n_equal(m_n_unique == 0 ? m_key.n_whole() : 0) {}
+  @param[in]  index      index
+  @param[in]  key        keys of its rows
+  @param[in]  is_unique  whether duplicates are looked for */
+  Row_order(const dict_index_t *index, const Sort_key &key, bool is_unique)
+      : m_index(index),
+        m_n_fields(dict_index_get_n_fields(index)),
+        m_n_unique(is_unique ? dict_index_get_n_unique(index) : 0),
+        m_n_equal(m_n_unique == 0 ? key.n_whole() : 0) {}
 
-  /** @return the key of the row of a reader */
-  [[nodiscard]] uint64_t key(const Reader &reader) const {
-    if (m_key.is_empty()) {
-      return 0;
-    }
-    const auto rec = reader.row() + reader.m_framing.header();
-    return m_key.of([&](size_t n, ulint &len) {
-      return rec_get_nth_field_instant(rec, reader.m_framing.offsets(), n,
-                                       m_index, &len);
-    });
-  }
-
-  /** Compare the rows of two readers, which have the same key. */
-  [[nodiscard]] int operator()(const Reader &a, const Reader &b) {
-    const auto a_rec = a.row() + a.m_framing.header();
-    const auto b_rec = b.row() + b.m_framing.header();
-    const auto a_offsets = a.m_framing.offsets();
-    const auto b_offsets = b.m_framing.offsets();
+  /** Compare two rows.
+  @param[in]  a_row  a row
+  @param[in]  a      what it is
+  @param[in]  b_row  another row
+  @param[in]  b      what it is
+  @return less than 0, 0 or more than 0 */
+  [[nodiscard]] int operator()(const byte *a_row, const Rec_framing &a,
+                               const byte *b_row, const Rec_framing &b) {
+    const auto a_rec = a_row + a.header();
+    const auto b_rec = b_row + b.header();
     bool has_null = false;
 
     for (auto n = m_n_equal; n < m_n_fields; ++n) {
       ulint a_len;
       ulint b_len;
       const auto a_data =
-          rec_get_nth_field_instant(a_rec, a_offsets, n, m_index, &a_len);
+          rec_get_nth_field_instant(a_rec, a.offsets(), n, m_index, &a_len);
       const auto b_data =
-          rec_get_nth_field_instant(b_rec, b_offsets, n, m_index, &b_len);
+          rec_get_nth_field_instant(b_rec, b.offsets(), n, m_index, &b_len);
       const auto col = m_index->get_col(n);
       const auto cmp = cmp_data_data(col->mtype, col->prtype,
                                      m_index->get_field(n)->is_ascending,
@@ -498,14 +432,8 @@ class Rec_compare {
       has_null = has_null || a_len == UNIV_SQL_NULL;
 
       if (n + 1 == m_n_unique && !has_null) {
-        if (!m_found) {
-          m_found = true;
-          /* Another thread may be reporting what it has met. */
-          if (m_builder->set_error(DB_DUPLICATE_KEY)) {
-            m_dup->report(a_rec, a_offsets);
-          }
-        }
-        /* The merge is going to stop. Columns after the key of a clustered
+        ++m_n_found;
+        /* The build is going to stop. Columns after the key of a clustered
         index may be stored elsewhere, so they are not compared. */
         return 0;
       }
@@ -514,15 +442,72 @@ class Rec_compare {
     return 0;
   }
 
+  /** @return how often two rows of a unique index were equal */
+  [[nodiscard]] size_t n_found() const { return m_n_found; }
+
+ private:
+  /** Index. */
+  const dict_index_t *m_index;
+
+  /** Columns of the index. */
+  size_t m_n_fields;
+
+  /** Columns that must differ; 0 if duplicates are not looked for. */
+  size_t m_n_unique;
+
+  /** First columns that are equal in rows with the same key and need not be
+  looked at. */
+  size_t m_n_equal;
+
+  /** How often two rows of a unique index were equal. */
+  size_t m_n_found{};
+};
+
+/** Orders the rows of readers, and reports a duplicate. */
+class Rec_compare {
+ public:
+  /** Constructor.
+  @param[in,out] builder  index builder
+  @param[in]     key      keys of the rows
+  @param[in,out] dup      for reporting duplicates; nullptr = do not look for
+                          them */
+  Rec_compare(Builder *builder, const Sort_key &key, Dup *dup)
+      : m_builder(builder),
+        m_key(key),
+        m_dup(dup),
+        m_order(builder->index(), key,
+                dup != nullptr && dict_index_is_unique(builder->index())) {}
+
+  /** @return the key of the row of a reader */
+  [[nodiscard]] uint64_t key(const Reader &reader) const {
+    if (m_key.is_empty()) {
+      return 0;
+    }
+    const auto rec = reader.row() + reader.m_framing.header();
+    return m_key.of([&](size_t n, ulint &len) {
+      return rec_get_nth_field_instant(rec, reader.m_framing.offsets(), n,
+                                       m_builder->index(), &len);
+    });
+  }
+
+  /** Compare the rows of two readers, which have the same key. */
+  [[nodiscard]] int operator()(const Reader &a, const Reader &b) {
+    const auto n_found = m_order.n_found();
+    const auto cmp = m_order(a.row(), a.m_framing, b.row(), b.m_framing);
+
+    /* Another thread may be reporting what it has met. */
+    if (n_found == 0 && found() && m_builder->set_error(DB_DUPLICATE_KEY)) {
+      m_dup->report(a.row() + a.m_framing.header(), a.m_framing.offsets());
+    }
+    return cmp;
+  }
+
   /** @return whether two rows of a unique index were equal */
-  [[nodiscard]] bool found() const { return m_found; }
+  [[nodiscard]] bool found() const { return m_order.n_found() > 0; }
 
  private:
   /** Index builder. */
   Builder *m_builder;
-
-  /** Index. */
-  const dict_index_t *m_index;
 
   /** Keys of its rows. */
   const Sort_key &m_key;
@@ -530,18 +515,127 @@ class Rec_compare {
   /** For reporting duplicates. */
   Dup *m_dup;
 
-  /** Columns of the index. */
-  size_t m_n_fields;
+  /** Order of the rows. */
+  Row_order m_order;
+};
 
-  /** Columns that must differ; 0 if the index is not unique. */
-  size_t m_n_unique;
+/** Orders the packed rows of a sort buffer, which have the same key. */
+class Packed_compare {
+ public:
+  /** Constructor.
+  @param[in]  index  index
+  @param[in]  key    keys of its rows */
+  Packed_compare(const dict_index_t *index, const Sort_key &key)
+      : m_order(index, key, dict_index_is_unique(index)),
+        m_a(index),
+        m_b(index) {}
 
-  /** First columns that are equal in rows with the same key and need not be
-  looked at. */
-  size_t m_n_equal;
+  /** @return less than 0, 0 or more than 0 */
+  [[nodiscard]] int operator()(Packed_row a, Packed_row b) {
+    const auto n_found = m_order.n_found();
 
-  /** Whether two rows of a unique index were equal. */
-  bool m_found{};
+    m_a.take(a);
+    m_b.take(b);
+
+    const auto cmp = m_order(a, m_a.m_framing, b, m_b.m_framing);
+
+    if (m_order.n_found() > n_found) {
+      m_duplicate = a;
+    }
+    return cmp;
+  }
+
+  /** @return whether two rows of a unique index were equal */
+  [[nodiscard]] bool found() const { return m_order.n_found() > 0; }
+
+  /** Report the duplicate that was found last, unless another thread has met an
+  error.
+  @param[in,out] builder  index builder, which knows the error then
+  @param[in,out] table    the table as MySQL knows it
+  @param[in]     col_map  columns of a table that is rebuilt */
+  void report(Builder *builder, TABLE *table, const size_t *col_map) {
+    if (builder->set_error(DB_DUPLICATE_KEY)) {
+      Dup dup = {builder->index(), table, col_map, 0};
+      m_a.take(m_duplicate);
+      dup.report(m_duplicate + m_a.m_framing.header(), m_a.m_framing.offsets());
+    }
+  }
+
+ private:
+  /** One side. A sort compares one row with several others. */
+  struct Side {
+    explicit Side(const dict_index_t *index) : m_framing(index) {}
+
+    /** Find the columns of a row. */
+    void take(Packed_row row) {
+      if (row != m_row) {
+        const auto n [[maybe_unused]] =
+            m_framing.need(row, Packed_rows::row_bytes(row));
+        ut_ad(n == Packed_rows::row_bytes(row));
+        m_row = row;
+      }
+    }
+
+    /** The row. */
+    Packed_row m_row{};
+
+    /** Where its columns are. */
+    Rec_framing m_framing;
+  };
+
+  /** Order of the rows. */
+  Row_order m_order;
+
+  /** The row that was equal to another one in the last such comparison. */
+  Packed_row m_duplicate{};
+
+  /** Sides of the comparison. */
+  Side m_a;
+  Side m_b;
+};
+
+/** Goes through a batch of sorted rows. */
+class Batch_reader {
+ public:
+  explicit Batch_reader(const Batch &batch) : m_batch(batch) {}
+
+  /** Go to the next row.
+  @return DB_SUCCESS or DB_END_OF_INDEX */
+  [[nodiscard]] dberr_t next() {
+    return m_n_read++ < m_batch.m_rows.size() ? DB_SUCCESS : DB_END_OF_INDEX;
+  }
+
+  /** @return the current row, with its key */
+  [[nodiscard]] const Keyed<Packed_row> &row() const {
+    return m_batch.m_rows[m_n_read - 1];
+  }
+
+ private:
+  /** The batch. */
+  const Batch &m_batch;
+
+  /** Rows that were read. */
+  size_t m_n_read{};
+};
+
+/** Orders the rows of batches. */
+class Batch_compare {
+ public:
+  explicit Batch_compare(Packed_compare &compare) : m_compare(compare) {}
+
+  /** @return the key of the row of a reader */
+  [[nodiscard]] uint64_t key(const Batch_reader &reader) const {
+    return reader.row().m_key;
+  }
+
+  /** Compare the rows of two readers, which have the same key. */
+  [[nodiscard]] int operator()(const Batch_reader &a, const Batch_reader &b) {
+    return m_compare(a.row().m_row, b.row().m_row);
+  }
+
+ private:
+  /** Compares rows. */
+  Packed_compare &m_compare;
 };
 
 /** A merge of runs, of one thread's files or of several. */
@@ -554,9 +648,9 @@ class Merge {
   @param[in]     n_runs        number of runs
   @param[in]     memory_bytes  memory for all of them
   @param[in]     row_bytes     size of the largest row
-  @param[in]     is_direct     whether files are read without the page cache */
+  @param[in]     least_bytes   least buffer for reading a run */
   Merge(Builder *builder, const Sort_key &key, Dup *dup, size_t n_runs,
-        size_t memory_bytes, size_t row_bytes, bool is_direct)
+        size_t memory_bytes, size_t row_bytes, size_t least_bytes)
       : m_index(builder->index()),
         m_row_bytes(row_bytes),
         m_compare(builder, key, dup),
@@ -564,7 +658,7 @@ class Merge {
         m_n_ahead_bytes(ahead_bytes(n_runs)),
         m_n_buffer_bytes(input_bytes(memory_bytes, n_runs,
                                      reader_bytes(m_index, row_bytes),
-                                     is_direct)) {
+                                     least_bytes)) {
     m_buffer =
         ut::make_unique_aligned<byte[]>(ut::make_psi_memory_key(mem_key_ddl),
                                         BLOCK_BYTES, m_n_buffer_bytes * n_runs);
@@ -848,6 +942,13 @@ void Build::expect(Builder *builder [[maybe_unused]],
 
 bool Build::checks_duplicates(Builder *builder) { return takes_load(builder); }
 
+/** @return whether the rows of an index are packed, if it shares memory. Those
+without keys would have to be taken apart for each comparison; values of a
+multi-valued index are in the heap of the buffer until all are added. */
+static bool is_packed(const dict_index_t *index) {
+  return !Sort_key(index).is_empty() && !index->is_multi_value();
+}
+
 void Build::join_memory(Builder *builder, size_t n_threads,
                         std::pair<size_t, size_t> buffer_size) {
   auto &ctx = builder->m_ctx;
@@ -886,16 +987,32 @@ void Build::join_memory(Builder *builder, size_t n_threads,
     const auto can_lend =
         ctx.m_skip_pk_sort && buffer_size.first > DIRECT_BYTES;
 
-    if (n_buffers < (can_lend ? 1 : 2)) {
-      return;
-    }
-
     /* What the original code gives them, with one buffer for writing runs, and
     what a clustered index in the order of the scan does not need. */
     const auto limit_bytes =
         n_buffers * (buffer_size.first + buffer_size.second) -
         buffer_size.second + (can_lend ? buffer_size.first - DIRECT_BYTES : 0);
-    shared.m_pools.assign(n_threads, Pool(n_buffers, limit_bytes));
+
+    /* Runs of all threads together hold the rows of several threads, which the
+    files of the original code may not. Rows that are not packed do not take
+    part. */
+    const size_t n_packed = std::count_if(
+        ctx.m_indexes.begin(), ctx.m_indexes.end(),
+        [&](const auto index) { return shares(index) && is_packed(index); });
+    const auto packed_bytes = limit_bytes * n_packed / n_buffers;
+    const auto least_bytes = std::min(
+        packed_bytes, n_packed * LEAST_CHUNKS * Packed_rows::CHUNK_BYTES);
+    const auto own_bytes =
+        n_threads > 1 && build.m_on_the_fly
+            ? limit_bytes - packed_bytes +
+                  std::max(packed_bytes / OWN_SHARE, least_bytes)
+            : limit_bytes;
+
+    if (own_bytes < limit_bytes) {
+      shared.m_gathered = std::make_shared<Gathered>(
+          n_buffers, n_threads * (limit_bytes - own_bytes));
+    }
+    shared.m_pools.assign(n_threads, Pool(n_buffers, own_bytes));
     shared.m_io_buffers.resize(n_threads);
   }
 
@@ -905,11 +1022,17 @@ void Build::join_memory(Builder *builder, size_t n_threads,
 }
 
 void Build::share_io_buffer(Builder *builder, size_t thread_id) {
-  if (!builder->m_kway->m_is_sharing) {
+  const auto &build = *builder->m_kway;
+  auto &thread_ctx = *builder->m_thread_ctxs[thread_id];
+
+  if (!build.m_is_sharing) {
     return;
   }
 
-  auto &thread_ctx = *builder->m_thread_ctxs[thread_id];
+  if (is_packed(builder->m_index)) {
+    thread_ctx.m_key_buffer->m_pack.begin(builder->m_index, &build.m_sort_key);
+  }
+
   auto &io_buffer = builder->m_ctx.m_kway_shared.m_io_buffers[thread_id];
 
   if (io_buffer.first == nullptr) {
@@ -920,18 +1043,51 @@ void Build::share_io_buffer(Builder *builder, size_t thread_id) {
   }
 }
 
-namespace {
+/** Sort rows by their keys, and those with the same key by a comparison.
+@param[in,out] rows     rows
+@param[in,out] compare  int operator()(row, row) */
+template <typename Row, typename Compare>
+static void sort_keyed(Vector<Keyed<Row>> &rows, Compare &compare) {
+  const auto has_less_key = [](const Keyed<Row> &a, const Keyed<Row> &b) {
+    return a.m_key < b.m_key;
+  };
 
-/** A row of a sort buffer with its key. */
-struct Keyed_row {
-  /** Key. */
-  uint64_t m_key;
+  if (!std::is_sorted(rows.begin(), rows.end(), has_less_key)) {
+    std::sort(rows.begin(), rows.end(), has_less_key);
+  }
 
-  /** Columns. */
-  dfield_t *m_fields;
-};
+  /* An order that contradicts itself, as that of strings which are not valid
+  may, does not harm a stable sort. */
+  for (auto begin = rows.begin(); begin != rows.end();) {
+    auto end = begin + 1;
+    while (end != rows.end() && end->m_key == begin->m_key) {
+      ++end;
+    }
+    if (end - begin > 1) {
+      std::stable_sort(begin, end,
+                       [&](const Keyed<Row> &a, const Keyed<Row> &b) {
+                         return compare(a.m_row, b.m_row) < 0;
+                       });
+    }
+    begin = end;
+  }
+}
 
-}  // namespace
+void Build::report_duplicate(Builder *builder, Key_sort_buffer &buffer,
+                             Packed_compare &compare) {
+  Vector<Packed_row> rows(buffer.m_n_tuples);
+
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = reinterpret_cast<Packed_row>(buffer.m_dtuples[i]);
+  }
+
+  /* The build ends here, so the array is no longer needed. */
+  buffer.m_pack.rows() = Vector<Keyed<Packed_row>>();
+
+  Vector<Packed_row> spare(rows.size());
+  merge_sort(rows, spare, 0, rows.size(), compare);
+  compare.report(builder, builder->m_ctx.m_table, builder->m_ctx.m_col_map);
+}
 
 bool Build::sort_rows(Builder *builder, size_t thread_id) {
   const auto &key = builder->m_kway->m_sort_key;
@@ -941,7 +1097,17 @@ bool Build::sort_rows(Builder *builder, size_t thread_id) {
     return false;
   }
 
-  Vector<Keyed_row> rows(buffer.size());
+  if (buffer.m_pack.is_on()) {
+    Packed_compare compare(builder->m_index, key);
+
+    sort_keyed(buffer.m_pack.rows(), compare);
+    if (compare.found()) {
+      report_duplicate(builder, buffer, compare);
+    }
+    return true;
+  }
+
+  Vector<Keyed<dfield_t *>> rows(buffer.size());
 
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto fields = buffer.m_dtuples[i];
@@ -952,32 +1118,11 @@ bool Build::sort_rows(Builder *builder, size_t thread_id) {
                fields};
   }
 
-  const auto has_less_key = [](const Keyed_row &a, const Keyed_row &b) {
-    return a.m_key < b.m_key;
-  };
-
-  if (!std::is_sorted(rows.begin(), rows.end(), has_less_key)) {
-    std::sort(rows.begin(), rows.end(), has_less_key);
-  }
-
-  /* Rows with the same key are compared. An order that contradicts itself, as
-  that of strings which are not valid may, does not harm a stable sort. */
   Dup dup = {builder->m_index, nullptr, nullptr, 0};
   const Compare_key compare(builder->m_index,
                             buffer.is_unique() ? &dup : nullptr, true);
 
-  for (auto begin = rows.begin(); begin != rows.end();) {
-    auto end = begin + 1;
-    while (end != rows.end() && end->m_key == begin->m_key) {
-      ++end;
-    }
-    if (end - begin > 1) {
-      std::stable_sort(begin, end, [&](const Keyed_row &a, const Keyed_row &b) {
-        return compare(a.m_fields, b.m_fields) < 0;
-      });
-    }
-    begin = end;
-  }
+  sort_keyed(rows, compare);
 
   /* Neighbours were compared, so no duplicate was missed. Which one is reported
   depends on the order of comparisons; so the original code is to find it. */
@@ -986,55 +1131,165 @@ bool Build::sort_rows(Builder *builder, size_t thread_id) {
   }
 
   std::transform(rows.begin(), rows.end(), buffer.m_dtuples.begin(),
-                 [](const Keyed_row &row) { return row.m_fields; });
+                 [](const Keyed<dfield_t *> &row) { return row.m_row; });
   return true;
 }
 
-/** @return bytes that a sort buffer holds; sorting takes an array of rows with
-their keys */
+/** @return bytes that a sort buffer holds; sorting rows that are not packed
+takes an array of them with their keys */
 static size_t used_bytes(const Key_sort_buffer &buffer) {
   const auto &rows = buffer.m_dtuples;
+  const auto n_array = rows.capacity() * sizeof(rows[0]);
 
-  return buffer.m_total_size + rows.capacity() * sizeof(rows[0]) +
-         rows.size() * sizeof(Keyed_row);
+  return buffer.m_pack.is_on() ? buffer.m_pack.n_bytes() + n_array
+                               : buffer.m_total_size + n_array +
+                                     rows.size() * sizeof(Keyed<dfield_t *>);
 }
 
-dberr_t Build::write_run(Builder *builder, size_t thread_id) {
+/** @return bytes that a sort buffer is going to hold more
+@param[in]  buffer   buffer
+@param[in]  n_bytes  size of the row that is added */
+static size_t growth_bytes(const Key_sort_buffer &buffer, size_t n_bytes) {
+  return buffer.m_pack.is_on() ? buffer.m_pack.growth_bytes(n_bytes) +
+                                     growth_bytes(buffer.m_dtuples)
+                               : n_bytes;
+}
+
+dberr_t Build::write_run(Builder *builder, size_t thread_id,
+                         std::pair<byte *, size_t> io_buffer,
+                         const Write_rows &write_rows) {
   auto &thread_ctx = *builder->m_thread_ctxs[thread_id];
-  auto &buffer = *thread_ctx.m_key_buffer;
   auto &file = thread_ctx.m_file;
-  dberr_t err{DB_SUCCESS};
 
-  /* Rows without an entry in the index leave bytes, but nothing to write. */
-  if (!buffer.empty()) {
-    IF_ENABLED("ddl_write_failure", builder->set_error(DB_TEMP_FILE_WRITE_FAIL);
-               return builder->get_error();)
+  IF_ENABLED("ddl_write_failure", builder->set_error(DB_TEMP_FILE_WRITE_FAIL);
+             return builder->get_error();)
 
-    err = builder->key_buffer_sort(thread_id);
-
-    if (err == DB_SUCCESS && !file.m_file.is_open() &&
-        !builder->create_file(file)) {
-      err = DB_IO_ERROR;
-    }
-
-    if (err == DB_SUCCESS) {
-      thread_ctx.m_offsets.push_back(file.m_size);
-      err = buffer.serialize(thread_ctx.m_io_buffer, [&](IO_buffer block) {
-        return builder->append(file, block);
-      });
-    }
+  if (!file.m_file.is_open() && !builder->create_file(file)) {
+    builder->set_error(DB_IO_ERROR);
+    return builder->get_error();
   }
+
+  thread_ctx.m_offsets.push_back(file.m_size);
+
+  const auto err = write_rows(
+      io_buffer, [&](IO_buffer block) { return builder->append(file, block); });
 
   if (err != DB_SUCCESS) {
     builder->set_error(err);
     return builder->get_error();
   }
 
-  buffer.clear();
-  buffer.m_dtuples.shrink_to_fit();
-  builder->m_ctx.note_max_trx_id(buffer.m_index);
-
+  builder->m_ctx.note_max_trx_id(builder->m_index);
   return DB_SUCCESS;
+}
+
+dberr_t Build::write_gathered(Builder *builder, size_t thread_id,
+                              std::pair<byte *, size_t> io_buffer,
+                              const Gathered::Taken &taken) {
+  Packed_compare compare(builder->m_index, builder->m_kway->m_sort_key);
+  Batch_compare batch_compare(compare);
+  Tournament<Batch_reader, Batch_compare> tree(batch_compare);
+  Vector<Batch_reader> readers;
+
+  readers.reserve(taken.m_batches.size());
+  for (const auto &batch : taken.m_batches) {
+    readers.emplace_back(batch);
+    tree.add(&readers.back());
+  }
+
+  return write_run(
+      builder, thread_id, io_buffer,
+      [&](IO_buffer buffer, const auto &persist) {
+        Run_sink sink{persist};
+        Run_writer<Run_sink> writer(&sink, 0, 0, buffer.first,
+                                    buffer.second / BLOCK_BYTES * BLOCK_BYTES);
+        uint64_t n_rows = 0;
+        auto err = tree.open();
+
+        while (err == DB_SUCCESS && !compare.found()) {
+          const auto row = tree.top().row().m_row;
+          const auto n_bytes = Packed_rows::row_bytes(row);
+
+          err = n_bytes >= buffer.second ? DB_TOO_BIG_RECORD
+                                         : writer.add(row, n_bytes);
+          if (err == DB_SUCCESS && n_rows++ % ROWS_PER_CHECK == 0 &&
+              builder->m_ctx.is_interrupted()) {
+            err = DB_INTERRUPTED;
+          }
+          if (err == DB_SUCCESS) {
+            err = tree.next();
+          }
+        }
+
+        if (compare.found()) {
+          compare.report(builder, builder->m_ctx.m_table,
+                         builder->m_ctx.m_col_map);
+          return DB_DUPLICATE_KEY;
+        }
+
+        return err == DB_END_OF_INDEX ? writer.finish() : err;
+      });
+}
+
+dberr_t Build::empty_buffer(Builder *builder, size_t thread_id) {
+  auto &shared = builder->m_ctx.m_kway_shared;
+  auto &buffer = *builder->m_thread_ctxs[thread_id]->m_key_buffer;
+  const auto io_buffer = shared.m_io_buffers[thread_id];
+
+  /* Rows without an entry in the index leave bytes, but nothing to write. */
+  if (!buffer.empty()) {
+    auto err = builder->key_buffer_sort(thread_id);
+
+    if (err == DB_SUCCESS && buffer.m_pack.is_on() &&
+        shared.m_gathered != nullptr) {
+      shared.m_gathered->add(builder->m_kway->m_member, buffer.m_pack.take());
+    } else if (err == DB_SUCCESS) {
+      err = write_run(builder, thread_id, io_buffer,
+                      [&](IO_buffer to, const auto &persist) {
+                        return buffer.serialize(to, persist);
+                      });
+    }
+
+    if (err != DB_SUCCESS) {
+      builder->set_error(err);
+      return builder->get_error();
+    }
+  }
+
+  /* The columns of a row that is about to be packed stay. */
+  const auto has_unfinished = buffer.m_dtuples.size() > buffer.m_n_tuples;
+
+  if (buffer.m_pack.is_on() && has_unfinished) {
+    const auto fields = buffer.m_dtuples.back();
+
+    buffer.m_pack.clear();
+    buffer.m_dtuples.assign(1, fields);
+    buffer.m_n_tuples = 0;
+  } else {
+    buffer.clear();
+  }
+  buffer.m_dtuples.shrink_to_fit();
+
+  if (shared.m_gathered == nullptr) {
+    return DB_SUCCESS;
+  }
+
+  for (;;) {
+    auto taken = shared.m_gathered->take_largest();
+
+    if (taken.m_batches.empty()) {
+      return DB_SUCCESS;
+    }
+
+    const auto err = write_gathered(shared.m_members[taken.m_index], thread_id,
+                                    io_buffer, taken);
+
+    taken.m_batches.clear();
+    shared.m_gathered->written(taken.m_n_bytes);
+    if (err != DB_SUCCESS) {
+      return err;
+    }
+  }
 }
 
 dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
@@ -1057,7 +1312,7 @@ dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
     for which will_fit() provides. */
     if (!build.m_sort_key.is_empty()) {
       buffer.m_total_size +=
-          sizeof(Keyed_row) - sizeof(Key_sort_buffer::DTuple);
+          sizeof(Keyed<dfield_t *>) - sizeof(Key_sort_buffer::DTuple);
     }
     return DB_SUCCESS;
   }
@@ -1069,59 +1324,63 @@ dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
     buffer.m_dtuples.shrink_to_fit();
   }
 
-  const auto used = used_bytes(buffer);
-
-  pool.set_used(build.m_member, used);
+  pool.set_used(build.m_member, used_bytes(buffer));
   buffer.m_buffer_size = std::numeric_limits<size_t>::max();
 
-  while (pool.is_full(n_bytes)) {
-    /* What the others hold may have grown since they asked, see write_run(). */
+  while (pool.is_full(growth_bytes(buffer, n_bytes))) {
+    /* What the others hold may have grown since they asked: rows of a
+    multi-valued index leave bytes even without an entry. */
     for (const auto member : shared.m_members) {
-      if (member != builder) {
-        pool.set_used(
-            member->m_kway->m_member,
-            used_bytes(*member->m_thread_ctxs[thread_id]->m_key_buffer));
-      }
+      pool.set_used(
+          member->m_kway->m_member,
+          used_bytes(*member->m_thread_ctxs[thread_id]->m_key_buffer));
+    }
+    if (!pool.is_full(growth_bytes(buffer, n_bytes))) {
+      break;
     }
 
-    const auto largest = pool.largest();
+    const auto largest = shared.m_members[pool.largest()];
+    const auto &its = *largest->m_thread_ctxs[thread_id]->m_key_buffer;
 
-    if (largest == build.m_member) {
+    if (largest == builder && (its.empty() || !its.m_pack.is_on())) {
       buffer.m_buffer_size = 1;
       break;
     }
 
-    const auto err = write_run(shared.m_members[largest], thread_id);
+    const auto err = empty_buffer(largest, thread_id);
 
     if (err != DB_SUCCESS) {
       buffer.pop_unfinished_tuple();
       return err;
     }
 
-    pool.set_used(largest, 0);
+    pool.set_used(largest->m_kway->m_member, used_bytes(its));
   }
 
-  pool.set_used(build.m_member, used + n_bytes);
+  pool.set_used(build.m_member,
+                used_bytes(buffer) + growth_bytes(buffer, n_bytes));
 
   return DB_SUCCESS;
 }
 
-void Build::share_merge_memory(Context &ctx, size_t n_files) {
+void Build::share_merge_memory(Context &ctx, Shape &shape) {
   const auto least = 3 * std::max<size_t>(srv_page_size, 2 * IO_BLOCK_SIZE);
   const size_t n_indexes = std::count_if(
       ctx.m_indexes.begin(), ctx.m_indexes.end(), [&](const auto index) {
         return !dict_index_is_spatial(index) &&
                !(ctx.m_skip_pk_sort && index->is_clustered());
       });
+  const auto n_threads = std::max<size_t>(ctx.m_max_threads, 1);
+  /* As many files are sorted at a time as there are threads. */
+  const auto n_sorts =
+      std::clamp<size_t>(n_indexes * shape.m_n_files, 1, n_threads);
+  const auto n_loads = std::clamp<size_t>(n_indexes, 1, n_threads);
 
-  /* As many files are sorted or loaded at a time as there are threads. If there
-  is one index all of its files are sorted before it is loaded. */
-  const auto n_tasks = std::clamp<size_t>(
-      n_indexes * n_files, 1, std::max<size_t>(ctx.m_max_threads, 1));
-
-  m_sort_memory_bytes = std::max(ctx.m_max_buffer_size / n_tasks, least);
-  m_load_memory_bytes = n_indexes > 1 ? m_sort_memory_bytes
-                                      : std::max(ctx.m_max_buffer_size, least);
+  m_memory_bytes = std::max(ctx.m_max_buffer_size, n_sorts * least);
+  shape.m_sort_memory_bytes = m_memory_bytes / n_sorts;
+  share_load_memory(m_memory_bytes, n_loads, shape);
+  m_sort_memory_bytes = shape.m_sort_memory_bytes;
+  m_load_memory_bytes = shape.m_load_memory_bytes;
 }
 
 /** @return whether a file is read without the page cache: what
@@ -1135,21 +1394,56 @@ static bool is_direct(const file_t &file) {
 #endif
 }
 
+void Build::write_rest(Builder *builder) {
+  auto &shared = builder->m_ctx.m_kway_shared;
+
+  if (!builder->m_kway->m_is_sharing || shared.m_gathered == nullptr) {
+    return;
+  }
+
+  auto taken = shared.m_gathered->take(builder->m_kway->m_member);
+
+  if (taken.m_batches.empty()) {
+    return;
+  }
+
+  /* The buffers of the scan threads are shared by the indexes, and another one
+  may be at this point, too. */
+  const auto n_bytes = builder->m_thread_ctxs[0]->m_io_buffer.second;
+  auto io_buffer = ut::make_unique_aligned<byte[]>(
+      ut::make_psi_memory_key(mem_key_ddl), BLOCK_BYTES, n_bytes);
+
+  if (!io_buffer) {
+    builder->set_error(DB_OUT_OF_MEMORY);
+  } else if (const auto err =
+                 write_gathered(builder, 0, {io_buffer.get(), n_bytes}, taken);
+             err != DB_SUCCESS) {
+    builder->set_error(err);
+  }
+  io_buffer.reset();
+  taken.m_batches.clear();
+  shared.m_gathered->written(taken.m_n_bytes);
+}
+
 size_t Build::prepare(Builder *builder, size_t n_runs) {
   if (!takes_sort(builder)) {
     return n_runs;
   }
 
   auto &build = *builder->m_kway;
-  build.share_merge_memory(builder->m_ctx, builder->m_thread_ctxs.size());
+  write_rest(builder);
+  n_runs = std::accumulate(builder->m_thread_ctxs.begin(),
+                           builder->m_thread_ctxs.end(), size_t{},
+                           [](size_t n, const auto thread_ctx) {
+                             return n + thread_ctx->m_offsets.size();
+                           });
   build.m_row_bytes = *std::max_element(build.m_max_row_bytes.begin(),
                                         build.m_max_row_bytes.end());
 
   Shape shape{};
   shape.m_reader_bytes = reader_bytes(builder->index(), build.m_row_bytes);
   shape.m_n_files = builder->m_thread_ctxs.size();
-  shape.m_sort_memory_bytes = build.m_sort_memory_bytes;
-  shape.m_load_memory_bytes = build.m_load_memory_bytes;
+  shape.m_n_all_runs = n_runs;
   shape.m_ways = build.m_ways;
   shape.m_feeds_load = build.m_on_the_fly;
 
@@ -1159,10 +1453,8 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
 
     shape.m_is_direct = shape.m_is_direct || is_direct(file);
 
-    if (n > shape.m_n_runs) {
-      shape.m_n_runs = n;
-      shape.m_file_bytes = file.m_size;
-    }
+    shape.m_n_runs = std::max(shape.m_n_runs, n);
+    shape.m_file_bytes = std::max<uint64_t>(shape.m_file_bytes, file.m_size);
 
     auto thread = std::make_unique<Thread>(&file);
     if (n == 1) {
@@ -1171,6 +1463,7 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
     build.m_threads.push_back(std::move(thread));
   }
 
+  build.share_merge_memory(builder->m_ctx, shape);
   build.m_plan = make_plan(shape);
 
   uint64_t n_rows = 0;
@@ -1225,6 +1518,43 @@ static void give_back(Files &files, const Run *runs, size_t n) {
   }
 }
 
+class Build::Memory_use {
+ public:
+  /** Constructor. Waits for the memory, unless an index has failed.
+  @param[in,out] builder  index builder
+  @param[in]     n_bytes  what its merge needs; 0 = nothing, without waiting */
+  Memory_use(Builder *builder, size_t n_bytes)
+      : m_shared(builder->m_ctx.m_kway_shared), m_n_bytes(n_bytes) {
+    if (n_bytes == 0) {
+      return;
+    }
+
+    /* Merges come after the tasks in which what is left of the scan is written:
+    these are under way at least. */
+    if (m_shared.m_gathered != nullptr) {
+      m_shared.m_gathered->wait_for_all(
+          [&] { return builder->get_error() != DB_SUCCESS; });
+    }
+    m_shared.m_merge_memory.take(n_bytes, builder->m_kway->m_memory_bytes);
+  }
+
+  ~Memory_use() {
+    if (m_n_bytes > 0) {
+      m_shared.m_merge_memory.give_back(m_n_bytes);
+    }
+  }
+
+  Memory_use(const Memory_use &) = delete;
+  Memory_use &operator=(const Memory_use &) = delete;
+
+ private:
+  /** What the indexes share. */
+  Shared_memory &m_shared;
+
+  /** What this merge has. */
+  size_t m_n_bytes;
+};
+
 /** Ask for a whole group of runs that are short and lie side by side.
 @return whether the group was asked for */
 static bool read_group_ahead(Files &files, const Run *runs, size_t n) {
@@ -1245,12 +1575,12 @@ static bool read_group_ahead(Files &files, const Run *runs, size_t n) {
 
 dberr_t Build::merge_group(Builder *builder, Files &files, const Run *runs,
                            size_t n, size_t memory_bytes, size_t row_bytes,
-                           bool is_direct, Dup *dup, uint64_t &n_unreported,
+                           size_t least_bytes, Dup *dup, uint64_t &n_unreported,
                            Run &out) {
   const auto out_bytes = output_bytes(memory_bytes);
   Merge merge(builder, builder->m_kway->m_sort_key, dup, n,
               memory_bytes > out_bytes ? memory_bytes - out_bytes : 0,
-              row_bytes, is_direct);
+              row_bytes, least_bytes);
   auto out_buffer = ut::make_unique_aligned<byte[]>(
       ut::make_psi_memory_key(mem_key_ddl), BLOCK_BYTES, out_bytes);
 
@@ -1329,7 +1659,7 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
       const auto n = std::min(plan.m_fan_in, excess + 1);
       const auto err =
           merge_group(builder, files, &runs[n_done], n, memory_bytes, row_bytes,
-                      plan.m_is_direct, dup, n_unreported, out);
+                      plan.m_least_bytes, dup, n_unreported, out);
       if (err != DB_SUCCESS) {
         return err;
       }
@@ -1351,6 +1681,11 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
 
 dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
                     Merge_offsets &offsets, uint64_t &n_rows) {
+  /* What was left of the scan may not have been written. */
+  if (const auto err = builder->get_error(); err != DB_SUCCESS) {
+    return err;
+  }
+
   auto &build = *builder->m_kway;
   const auto file = merge.m_file;
   const auto n_threads = merge.m_n_threads;
@@ -1384,6 +1719,12 @@ dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
   }
 
   auto &files = thread != nullptr ? thread->m_files : own;
+  const auto needs_memory = thread != nullptr && runs.size() > plan.m_leave;
+  const Memory_use use(builder, needs_memory ? memory_bytes : 0);
+
+  if (const auto err = builder->get_error(); err != DB_SUCCESS) {
+    return err;
+  }
   const auto err =
       merge_runs(builder, files, plan, memory_bytes, row_bytes, dup, runs);
 
@@ -1477,6 +1818,10 @@ class Load_merge_cursor : public Load_cursor {
 };
 
 dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
+  if (const auto err = builder->get_error(); err != DB_SUCCESS) {
+    return err;
+  }
+
   auto &build = *builder->m_kway;
   size_t n_runs = 0;
   uint64_t n_rows = 0;
@@ -1494,11 +1839,18 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
     return DB_SUCCESS;
   }
 
+  const Memory_use use(builder, build.m_load_memory_bytes);
+
+  /* Another index may have failed meanwhile. */
+  if (const auto err = builder->get_error(); err != DB_SUCCESS) {
+    return err;
+  }
+
   Dup dup = {builder->m_index, builder->m_ctx.m_table, builder->m_ctx.m_col_map,
              0};
   Merge merge(builder, build.m_sort_key, &dup, n_runs,
               build.m_load_memory_bytes, build.m_row_bytes,
-              build.m_plan.m_is_direct);
+              build.m_plan.m_least_bytes);
 
   if (!merge.is_ready()) {
     return DB_OUT_OF_MEMORY;

@@ -12,6 +12,7 @@ What the index build calls to have its runs merged; see ddl/ddl0kway.cc. */
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,10 +21,81 @@ What the index build calls to have its runs merged; see ddl/ddl0kway.cc. */
 #include "ddl0impl-merge.h"
 #include "ddl0key.h"
 #include "ddl0kway.h"
+#include "ddl0pack.h"
+#include "dict0mem.h"
+#include "rem0rec.h"
 
 namespace ddl::kway {
 
 class Files;
+class Packed_compare;
+
+/** A record of an index in a temporary file. */
+class Rec_framing {
+ public:
+  explicit Rec_framing(const dict_index_t *index)
+      : m_index(index), m_offsets(n_offsets(index)) {
+    m_offsets[0] = m_offsets.size();
+    m_offsets[1] = dict_index_get_n_fields(index);
+  }
+
+  /** See Run_reader. */
+  [[nodiscard]] size_t need(const byte *ptr, size_t n_bytes) {
+    if (n_bytes == 0) {
+      return 1;
+    }
+
+    /* One more than the bytes before the origin, in one byte or two. */
+    size_t extra = ptr[0];
+    size_t prefix = 1;
+
+    if (extra == 0) {
+      return 0;
+    }
+
+    if (extra >= 0x80) {
+      if (n_bytes < 2) {
+        return 2;
+      }
+      extra = (extra & 0x7f) << 8 | ptr[1];
+      prefix = 2;
+    }
+
+    const auto header = prefix + extra - 1;
+
+    if (n_bytes < header) {
+      return header;
+    }
+
+    rec_deserialize_init_offsets(ptr + header, m_index, m_offsets.data());
+    m_header = header;
+    return header + rec_offs_data_size(m_offsets.data());
+  }
+
+  /** @return elements that the offsets of the columns take */
+  [[nodiscard]] static size_t n_offsets(const dict_index_t *index) {
+    return 1 + REC_OFFS_HEADER_SIZE + dict_index_get_n_fields(index);
+  }
+
+  /** @return bytes before the record's origin */
+  [[nodiscard]] size_t header() const { return m_header; }
+
+  /** @return offsets of the columns */
+  [[nodiscard]] const ulint *offsets() const { return m_offsets.data(); }
+
+  /** @return offsets of the columns */
+  [[nodiscard]] ulint *offsets() { return m_offsets.data(); }
+
+ private:
+  /** Index. */
+  const dict_index_t *m_index;
+
+  /** Offsets of the columns. */
+  Vector<ulint> m_offsets;
+
+  /** Bytes before the record's origin. */
+  size_t m_header{};
+};
 
 /** Settings and state of one index build. */
 struct Build {
@@ -78,7 +150,8 @@ struct Build {
     return err;
   }
 
-  /** Sort the rows of a sort buffer by their keys.
+  /** Sort the rows of a sort buffer by their keys. If there is a duplicate
+  among rows that are packed, the builder knows.
   @param[in,out] builder    index builder
   @param[in]     thread_id  scan thread
   @return false if the original code is to sort them: a duplicate was found, or
@@ -131,11 +204,54 @@ struct Build {
   /** Files of one scan thread, and the runs in them. */
   struct Thread;
 
-  /** Write the sort buffer of a builder as a run and empty it.
+  /** Memory of a merge, for as long as it lives. */
+  class Memory_use;
+
+  /** Writes rows as a run: through a buffer, with a function that appends a
+  block to the file. */
+  using Write_rows = std::function<dberr_t(
+      std::pair<byte *, size_t>,
+      const std::function<dberr_t(std::pair<byte *, size_t>)> &)>;
+
+  /** Write a run to the file of a scan thread.
+  @param[in,out] builder     index builder
+  @param[in]     thread_id   scan thread
+  @param[in]     io_buffer   buffer for writing
+  @param[in]     write_rows  writes it
+  @return DB_SUCCESS, or error code, which the builder knows too */
+  [[nodiscard]] static dberr_t write_run(Builder *builder, size_t thread_id,
+                                         std::pair<byte *, size_t> io_buffer,
+                                         const Write_rows &write_rows);
+
+  /** Write the batches of an index as one run to the file of a scan thread.
+  @param[in,out] builder    index builder
+  @param[in]     thread_id  scan thread
+  @param[in]     io_buffer  buffer for writing
+  @param[in]     taken      the batches
+  @return DB_SUCCESS, or error code, which the builder knows too */
+  [[nodiscard]] static dberr_t write_gathered(
+      Builder *builder, size_t thread_id, std::pair<byte *, size_t> io_buffer,
+      const Gathered::Taken &taken);
+
+  /** Report the duplicate among the rows of a sort buffer that the original
+  code would report.
+  @param[in,out] builder  index builder, which knows the error then
+  @param[in,out] buffer   the buffer, whose rows are packed
+  @param[in,out] compare  compares its rows */
+  static void report_duplicate(Builder *builder, Key_sort_buffer &buffer,
+                               Packed_compare &compare);
+
+  /** When all rows were added, write the batches of an index that are left. An
+  error is set in the builder.
+  @param[in,out] builder  index builder */
+  static void write_rest(Builder *builder);
+
+  /** Empty a sort buffer: write its rows as a run, or hand them over to become
+  part of one. The columns of a row that is about to be packed stay.
   @param[in,out] builder    index builder
   @param[in]     thread_id  scan thread
   @return DB_SUCCESS, or error code, which the builder knows too */
-  [[nodiscard]] static dberr_t write_run(Builder *builder, size_t thread_id);
+  [[nodiscard]] static dberr_t empty_buffer(Builder *builder, size_t thread_id);
 
   /** Say how much work is left for an index.
   @param[in,out] builder  index builder
@@ -143,9 +259,9 @@ struct Build {
   static void expect(Builder *builder, uint64_t n_left);
 
   /** Share out the memory for the buffers of merges.
-  @param[in]  ctx      DDL context
-  @param[in]  n_files  files of each index */
-  void share_merge_memory(Context &ctx, size_t n_files);
+  @param[in]     ctx    DDL context
+  @param[in,out] shape  the runs; its memory is set */
+  void share_merge_memory(Context &ctx, Shape &shape);
 
   /** @return what of a file of that builder is known; nullptr for the files of
   a full-text index */
@@ -158,7 +274,7 @@ struct Build {
   @param[in]     n             number of runs in it
   @param[in]     memory_bytes  memory for the merge
   @param[in]     row_bytes     size of the largest row
-  @param[in]     is_direct     whether files are read without the page cache
+  @param[in]     least_bytes   least buffer for reading a run
   @param[in,out] dup           for reporting duplicates
   @param[in,out] n_unreported  rows that are not in the progress yet
   @param[in,out] out           the merged run; it begins where this ended
@@ -166,7 +282,7 @@ struct Build {
   [[nodiscard]] static dberr_t merge_group(Builder *builder, Files &files,
                                            const Run *runs, size_t n,
                                            size_t memory_bytes,
-                                           size_t row_bytes, bool is_direct,
+                                           size_t row_bytes, size_t least_bytes,
                                            Dup *dup, uint64_t &n_unreported,
                                            Run &out);
 
@@ -216,6 +332,9 @@ struct Build {
 
   /** Size of the largest row in the files, when all runs are written. */
   size_t m_row_bytes{};
+
+  /** Memory for all merges of the build. */
+  size_t m_memory_bytes{};
 
   /** Memory for a merge in the sort phase. */
   size_t m_sort_memory_bytes{};

@@ -18,6 +18,7 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -49,7 +50,10 @@ struct file_t;
 namespace kway {
 
 /** Most runs that are merged at a time. */
-constexpr size_t MAX_WAYS = 512;
+constexpr size_t MAX_WAYS = 4096;
+
+/** Greatest value of innodb_ddl_merge_ways. */
+constexpr size_t MAX_SET_WAYS = 512;
 
 /** Runs and writes are multiples of this and begin at multiples of it; so are
 reads without the page cache. */
@@ -59,6 +63,9 @@ constexpr size_t BLOCK_BYTES = 4096;
 read of so few bytes costs about as much as to compare a row twice, which is
 less than a pass over all rows. */
 constexpr size_t CACHED_READ_BYTES = 512;
+
+/** Least buffer where smaller ones make such a pass unnecessary. */
+constexpr size_t SMALL_READ_BYTES = 256;
 
 /** Largest buffer for one run, and for the output. */
 constexpr size_t MAX_BUFFER_BYTES = 1024 * 1024;
@@ -101,6 +108,12 @@ struct Run {
   uint64_t m_end{};
 };
 
+/** @return least buffer for reading a run
+@param[in]  is_direct  whether files are read without the page cache */
+[[nodiscard]] inline size_t least_input_bytes(bool is_direct) {
+  return is_direct ? BLOCK_BYTES : CACHED_READ_BYTES;
+}
+
 /** What a plan depends on. */
 struct Shape {
   /** Runs of a file, of the file with the most. */
@@ -108,6 +121,9 @@ struct Shape {
 
   /** Files, one for each thread that scanned. */
   size_t m_n_files{1};
+
+  /** Runs of all files; 0 = as many in each. */
+  size_t m_n_all_runs{};
 
   /** Bytes of that file. */
   uint64_t m_file_bytes{};
@@ -131,6 +147,14 @@ struct Shape {
   /** Whether the files are read without the page cache, so that a small buffer
   means small I/Os. */
   bool m_is_direct{};
+
+  /** Least buffer for reading a run; 0 = as least_input_bytes() says. */
+  size_t m_least_bytes{};
+
+  /** @return least buffer for reading a run */
+  [[nodiscard]] size_t least_bytes() const {
+    return m_least_bytes > 0 ? m_least_bytes : least_input_bytes(m_is_direct);
+  }
 };
 
 /** How to merge the runs of a file. */
@@ -150,8 +174,8 @@ struct Plan {
   /** How often a row of that file is rewritten on average. */
   double m_n_rewritten{};
 
-  /** Whether the files are read without the page cache. */
-  bool m_is_direct{};
+  /** Least buffer for reading a run. */
+  size_t m_least_bytes{};
 };
 
 /** @return passes until n_runs have become at most leave, fan_in at a time */
@@ -187,20 +211,13 @@ no more merging is done early than what the later passes cannot do */
   return size / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-/** @return least buffer for reading a run, of which all are multiples
-@param[in]  is_direct  whether files are read without the page cache */
-[[nodiscard]] inline size_t least_input_bytes(bool is_direct) {
-  return is_direct ? BLOCK_BYTES : CACHED_READ_BYTES;
-}
-
 /** @return bytes of the buffer of each of n runs, which share the memory
 @param[in]  memory_bytes  memory for all of them
 @param[in]  n             number of runs
 @param[in]  reader_bytes  what a run takes besides its buffer
-@param[in]  is_direct     whether files are read without the page cache */
+@param[in]  least         least buffer, of which all are multiples */
 [[nodiscard]] inline size_t input_bytes(size_t memory_bytes, size_t n,
-                                        size_t reader_bytes, bool is_direct) {
-  const auto least = least_input_bytes(is_direct);
+                                        size_t reader_bytes, size_t least) {
   const auto share = memory_bytes / std::max(n, size_t{1});
   const auto size = std::clamp(share > reader_bytes ? share - reader_bytes : 0,
                                least, MAX_BUFFER_BYTES);
@@ -545,14 +562,95 @@ class Preallocation {
 };
 
 class Early_flush;
+class Gathered;
+
+/** Memory that the merges of a build share. A load that has many runs takes
+more than its part, so that they need not be merged before; others wait for it.
+*/
+class Merge_memory {
+ public:
+  /** Take memory, and wait for it if others have it.
+  @param[in]  n_bytes      what a merge needs
+  @param[in]  limit_bytes  what all merges of the build may have; one that needs
+                           more has it when nobody else has any */
+  void take(size_t n_bytes, size_t limit_bytes) {
+    std::unique_lock<std::mutex> lock(m_mutex);
+    m_given_back.wait(lock, [&] {
+      return m_used_bytes == 0 || m_used_bytes + n_bytes <= limit_bytes;
+    });
+    m_used_bytes += n_bytes;
+  }
+
+  /** Give back what take() took.
+  @param[in]  n_bytes  as there */
+  void give_back(size_t n_bytes) {
+    {
+      std::lock_guard<std::mutex> guard(m_mutex);
+      m_used_bytes -= n_bytes;
+    }
+    m_given_back.notify_all();
+  }
+
+ private:
+  /** Protects the members below. */
+  std::mutex m_mutex;
+
+  /** Signalled when memory was given back. */
+  std::condition_variable m_given_back;
+
+  /** What merges have taken. */
+  size_t m_used_bytes{};
+};
+
+/** @return how many of the loads that could go on at a time do so at least:
+two, and half of them. More memory for one that has many runs must not cost more
+than a pass over them, which several threads make.
+@param[in]  n_loads  loads that could go on */
+[[nodiscard]] inline size_t least_loads(size_t n_loads) {
+  return std::min(n_loads, std::max<size_t>(2, (n_loads + 1) / 2));
+}
+
+/** Share out the memory for the merge that feeds an index: the part of one of
+so many loads at a time; or, if all runs can be merged then, more, because fewer
+loads go on at a time; or with smaller buffers.
+@param[in]     memory_bytes  memory of the build
+@param[in]     n_loads       loads that could go on at a time
+@param[in,out] shape         the runs; the memory and the least buffer are set
+ */
+inline void share_load_memory(size_t memory_bytes, size_t n_loads,
+                              Shape &shape) {
+  shape.m_load_memory_bytes = memory_bytes / n_loads;
+  shape.m_least_bytes = least_input_bytes(shape.m_is_direct);
+
+  for (const auto least : {shape.m_least_bytes, SMALL_READ_BYTES}) {
+    const auto n_bytes = shape.m_n_all_runs * (least + shape.m_reader_bytes);
+
+    for (auto n = n_loads; n >= least_loads(n_loads); --n) {
+      if (memory_bytes / n >= n_bytes) {
+        shape.m_load_memory_bytes = memory_bytes / n;
+        shape.m_least_bytes = least;
+        return;
+      }
+    }
+    if (shape.m_is_direct) {
+      return;
+    }
+  }
+}
 
 /** What the builders of the indexes of one table share in the scan. */
 struct Shared_memory {
   /** One for each scan thread; none if nothing is shared. */
   std::vector<Pool> m_pools;
 
+  /** Sorted rows of all scan threads; nullptr if each writes its own runs. */
+  std::shared_ptr<Gathered> m_gathered;
+
   /** Buffer for writing runs, one for each scan thread. */
   std::vector<std::pair<byte *, size_t>> m_io_buffers;
+
+  /** Memory of the merges. */
+  Merge_memory m_merge_memory;
 
   /** Builders that share the memory; their number in a Pool is the index. */
   std::vector<Builder *> m_members;

@@ -20,7 +20,7 @@ static MYSQL_THDVAR_UINT(
     ddl_merge_ways, PLUGIN_VAR_RQCMDARG,
     "Number of sorted runs that an index build merges at a time. 2 merges as "
     "before; 0 follows the memory that innodb_ddl_buffer_size gives.",
-    nullptr, nullptr, 0, 0, ddl::kway::MAX_WAYS, 0);
+    nullptr, nullptr, 0, 0, ddl::kway::MAX_SET_WAYS, 0);
 
 static MYSQL_THDVAR_BOOL(
     ddl_merge_on_the_fly, PLUGIN_VAR_OPCMDARG,

@@ -524,8 +524,9 @@ TEST(Kway_plan, small_ios_cost) {
 /** @return memory that a merge of n runs takes */
 static size_t merge_bytes(size_t memory_bytes, size_t n, size_t reader_bytes,
                           bool is_direct) {
-  return n *
-         (input_bytes(memory_bytes, n, reader_bytes, is_direct) + reader_bytes);
+  return n * (input_bytes(memory_bytes, n, reader_bytes,
+                          least_input_bytes(is_direct)) +
+              reader_bytes);
 }
 
 TEST(Kway_plan, small_buffers_where_the_page_cache_reads) {
@@ -540,11 +541,13 @@ TEST(Kway_plan, small_buffers_where_the_page_cache_reads) {
   EXPECT_LT(0U, make_plan(shape).m_passes);
 
   /* As large as there is room, a multiple of the least. */
-  EXPECT_EQ(512U, input_bytes(262144, 352, 200, false));
-  EXPECT_EQ(4096U, input_bytes(262144, 352, 200, true));
-  EXPECT_EQ(2048U, input_bytes(262144, 100, 200, false));
-  EXPECT_EQ(8192U, input_bytes(262144, 30, 200, false));
-  EXPECT_EQ(MAX_BUFFER_BYTES, input_bytes(1 << 30, 2, 200, false));
+  EXPECT_EQ(512U, input_bytes(262144, 352, 200, least_input_bytes(false)));
+  EXPECT_EQ(256U, input_bytes(262144, 560, 200, SMALL_READ_BYTES));
+  EXPECT_EQ(4096U, input_bytes(262144, 352, 200, least_input_bytes(true)));
+  EXPECT_EQ(2048U, input_bytes(262144, 100, 200, least_input_bytes(false)));
+  EXPECT_EQ(8192U, input_bytes(262144, 30, 200, least_input_bytes(false)));
+  EXPECT_EQ(MAX_BUFFER_BYTES,
+            input_bytes(1 << 30, 2, 200, least_input_bytes(false)));
 }
 
 TEST(Kway_plan, wide_rows_mean_fewer_runs_at_a_time) {
@@ -556,7 +559,7 @@ TEST(Kway_plan, wide_rows_mean_fewer_runs_at_a_time) {
   shape.m_load_memory_bytes = 1 << 20;
   shape.m_feeds_load = true;
   const auto narrow = make_plan(shape);
-  EXPECT_EQ(MAX_WAYS, narrow.m_leave);
+  EXPECT_EQ(0U, narrow.m_passes);
 
   shape.m_reader_bytes = 7168;
   const auto wide = make_plan(shape);
@@ -573,8 +576,10 @@ TEST(Kway_plan, wide_rows_mean_fewer_runs_at_a_time) {
   shape.m_load_memory_bytes = 49152;
   EXPECT_EQ(2U, make_plan(shape).m_fan_in);
   EXPECT_EQ(1U, make_plan(shape).m_leave);
-  EXPECT_EQ(CACHED_READ_BYTES, input_bytes(49152, 2, MAX_ROW_BYTES, false));
-  EXPECT_EQ(BLOCK_BYTES, input_bytes(49152, 2, MAX_ROW_BYTES, true));
+  EXPECT_EQ(CACHED_READ_BYTES,
+            input_bytes(49152, 2, MAX_ROW_BYTES, least_input_bytes(false)));
+  EXPECT_EQ(BLOCK_BYTES,
+            input_bytes(49152, 2, MAX_ROW_BYTES, least_input_bytes(true)));
 }
 
 TEST(Kway_plan, limits_hold_for_all_shapes) {

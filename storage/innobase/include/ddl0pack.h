@@ -1,0 +1,398 @@
+/* Copyright (c) 2026, the contributors.
+
+This program is free software; you can redistribute it and/or modify it under
+the terms of the GNU General Public License, version 2.0, as published by the
+Free Software Foundation. It is distributed without any warranty. */
+
+/** @file include/ddl0pack.h
+Rows of a sort buffer in the form in which they go into a run.
+
+The original code keeps a row as an array of columns, 24 bytes each, besides its
+values, and makes the bytes of the run from it when the buffer is full. A row of
+two integers takes seven times its size then. Here the bytes are made when the
+row is added: more rows fit, so that runs are longer, and what is written is a
+copy. */
+
+#ifndef ddl0pack_h
+#define ddl0pack_h
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "ddl0key.h"
+#include "ddl0kway.h"
+
+struct dict_index_t;
+
+namespace ddl {
+
+struct Key_sort_buffer;
+
+namespace kway {
+
+/** A row of a sort buffer with its key. */
+template <typename Row>
+struct Keyed {
+  /** Key. */
+  uint64_t m_key;
+
+  /** The row. */
+  Row m_row;
+};
+
+/** Make room for one more element: for a quarter more at a time, so that little
+of what is allocated is not used.
+@param[in,out] elements  a vector */
+template <typename Elements>
+void grow(Elements &elements) {
+  if (elements.size() == elements.capacity()) {
+    elements.reserve(elements.size() + elements.size() / 4 + 16);
+  }
+}
+
+/** @return bytes that grow() is going to allocate; what was allocated before is
+there until its elements are moved
+@param[in]  elements  a vector */
+template <typename Elements>
+[[nodiscard]] size_t growth_bytes(const Elements &elements) {
+  const auto n = elements.size();
+
+  return n < elements.capacity() ? 0 : (n + n / 4 + 16) * sizeof(elements[0]);
+}
+
+/** Sort rows by merging halves, in the order of comparisons of the original
+code.
+@param[in,out] rows     rows
+@param[in,out] spare    as many rows
+@param[in]     begin    first of the rows to be sorted
+@param[in]     end      end of them
+@param[in,out] compare  int operator()(row, row) */
+template <typename Rows, typename Compare>
+void merge_sort(Rows &rows, Rows &spare, size_t begin, size_t end,
+                Compare &compare) {
+  const auto middle = (begin + end) / 2;
+
+  if (end - begin < 2) {
+    return;
+  }
+
+  merge_sort(rows, spare, begin, middle, compare);
+  merge_sort(rows, spare, middle, end, compare);
+
+  auto a = begin;
+  auto b = middle;
+
+  for (auto i = begin; i < end; ++i) {
+    const auto takes_b =
+        a == middle || (b < end && compare(rows[a], rows[b]) > 0);
+    spare[i] = takes_b ? rows[b++] : rows[a++];
+  }
+  std::copy(spare.begin() + begin, spare.begin() + end, rows.begin() + begin);
+}
+
+/** A row that is packed: its first byte. */
+using Packed_row = const byte *;
+
+/** Packed rows with their memory. */
+struct Batch {
+  /** @return memory that is taken, in bytes */
+  [[nodiscard]] size_t n_bytes() const {
+    return m_n_chunk_bytes + m_rows.capacity() * sizeof(m_rows[0]);
+  }
+
+  /** Rows with their keys. */
+  Vector<Keyed<Packed_row>> m_rows;
+
+  /** Memory of the rows. */
+  std::vector<Vector<byte>> m_chunks;
+
+  /** Bytes of all chunks. */
+  size_t m_n_chunk_bytes{};
+};
+
+/** The packed rows of a sort buffer. The place of a row among those of the
+original code points to its bytes; that array is in the order in which rows were
+added, the one here is sorted. */
+class Packed_rows {
+ public:
+  /** Bytes that are allocated at a time; more for a row that is larger. */
+  static constexpr size_t CHUNK_BYTES = 2000;
+
+  Packed_rows() = default;
+  Packed_rows(const Packed_rows &) = delete;
+  Packed_rows &operator=(const Packed_rows &) = delete;
+
+  /** Pack what is added from now on.
+  @param[in]  index  index
+  @param[in]  key    keys of its rows; it lives as long as this */
+  void begin(const dict_index_t *index, const Sort_key *key) {
+    m_index = index;
+    m_sort_key = key;
+  }
+
+  /** @return whether rows are packed */
+  [[nodiscard]] bool is_on() const { return m_sort_key != nullptr; }
+
+  /** Make room for the bytes of a row.
+  @param[in]  key      its key
+  @param[in]  n_bytes  its size
+  @return where its bytes go */
+  [[nodiscard]] byte *add(uint64_t key, size_t n_bytes) {
+    const auto is_long = n_bytes >= LONG;
+    const auto n_length = is_long ? sizeof(uint32_t) + 1 : 1;
+
+    if (m_n_free < n_length + n_bytes) {
+      m_n_free = std::max(n_length + n_bytes, CHUNK_BYTES);
+      m_batch.m_chunks.emplace_back(m_n_free);
+      m_batch.m_n_chunk_bytes += m_n_free;
+      m_free = m_batch.m_chunks.back().data();
+    }
+
+    const auto row = m_free + n_length;
+
+    if (is_long) {
+      const auto length = static_cast<uint32_t>(n_bytes);
+      memcpy(m_free, &length, sizeof(length));
+    }
+    row[-1] = is_long ? LONG : static_cast<byte>(n_bytes);
+
+    m_free = row + n_bytes;
+    m_n_free -= n_length + n_bytes;
+
+    grow(m_batch.m_rows);
+    m_batch.m_rows.push_back({key, row});
+    return row;
+  }
+
+  /** @return the size of a row in bytes */
+  [[nodiscard]] static size_t row_bytes(Packed_row row) {
+    if (row[-1] != LONG) {
+      return row[-1];
+    }
+
+    uint32_t length;
+    memcpy(&length, row - 1 - sizeof(length), sizeof(length));
+    return length;
+  }
+
+  /** @return the rows, to be sorted */
+  [[nodiscard]] Vector<Keyed<Packed_row>> &rows() { return m_batch.m_rows; }
+
+  /** @return memory that one more row takes at most, in bytes
+  @param[in]  n_bytes  size of the row */
+  [[nodiscard]] size_t growth_bytes(size_t n_bytes) const {
+    const auto n = n_bytes + 1 + sizeof(uint32_t);
+
+    return (m_n_free < n ? std::max(n, CHUNK_BYTES) : 0) +
+           ddl::kway::growth_bytes(m_batch.m_rows);
+  }
+
+  /** @return memory that is taken, in bytes */
+  [[nodiscard]] size_t n_bytes() const { return m_batch.n_bytes(); }
+
+  /** Hand over all rows, with their memory.
+  @return the rows */
+  [[nodiscard]] Batch take() {
+    m_n_free = 0;
+    return std::exchange(m_batch, Batch{});
+  }
+
+  /** Give up all rows, and their memory. */
+  void clear() { (void)take(); }
+
+  /** Pack the last row of a buffer, whose columns the original code has set.
+  @param[in,out] buffer    the buffer of this
+  @param[in]     n_fields  number of columns
+  @param[in]     n_bytes   size of the row
+  @return false if rows are not packed */
+  [[nodiscard]] bool add(Key_sort_buffer &buffer, size_t n_fields,
+                         size_t n_bytes);
+
+  /** Write the rows as a run, in the order of rows().
+  @param[in]  io_buffer  buffer for writing
+  @param[in]  persist    writes it
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t write(
+      std::pair<byte *, size_t> io_buffer,
+      const std::function<dberr_t(std::pair<byte *, size_t>)> &persist) const;
+
+ private:
+  /** The byte before a row is its length; if it is this, the length is in the
+  four bytes before that one. */
+  static constexpr byte LONG = 255;
+
+  /** Index. */
+  const dict_index_t *m_index{};
+
+  /** Keys of the rows; nullptr if rows are not packed. */
+  const Sort_key *m_sort_key{};
+
+  /** The rows. */
+  Batch m_batch;
+
+  /** Where the next row goes. */
+  byte *m_free{};
+
+  /** Bytes that are free there. */
+  size_t m_n_free{};
+};
+
+/** Where the blocks of a run go: a file, at its end. */
+struct Run_sink {
+  /** See Run_writer. */
+  [[nodiscard]] dberr_t write(size_t, byte *from, size_t n_bytes,
+                              uint64_t) const {
+    return m_persist({from, n_bytes});
+  }
+
+  /** Writes a block. */
+  const std::function<dberr_t(std::pair<byte *, size_t>)> &m_persist;
+};
+
+/** Sorted batches that the scan threads have handed over. When there is no room
+for more, those of the index that has most become one run: a run is as long as
+all threads together have memory, and not each of them. While one thread writes
+a run, others go on to hand over. */
+class Gathered {
+ public:
+  /** Batches of one index. */
+  struct Taken {
+    /** Number of the index. */
+    size_t m_index{};
+
+    /** The batches; none if there is nothing to be written. */
+    std::vector<Batch> m_batches;
+
+    /** Memory that they take, in bytes. */
+    size_t m_n_bytes{};
+  };
+
+  /** Constructor.
+  @param[in]  n_indexes    number of indexes
+  @param[in]  limit_bytes  memory for the batches of all of them */
+  Gathered(size_t n_indexes, size_t limit_bytes)
+      : m_limit_bytes(limit_bytes),
+        m_little_share(std::max<size_t>(8, 2 * n_indexes)),
+        m_indexes(n_indexes) {
+    for (size_t i = 0; i < n_indexes; ++i) {
+      m_indexes[i].m_index = i;
+    }
+  }
+
+  /** Hand a batch over.
+  @param[in]  index  number of the index
+  @param[in]  batch  sorted rows */
+  void add(size_t index, Batch batch) {
+    std::lock_guard<std::mutex> guard(m_mutex);
+    auto &mine = m_indexes[index];
+    const auto n_bytes = batch.n_bytes();
+
+    mine.m_n_bytes += n_bytes;
+    m_n_bytes += n_bytes;
+    mine.m_batches.push_back(std::move(batch));
+  }
+
+  /** If there is no room, take the batches of the index that has most; or wait
+  for those that others are writing, if what it has is little.
+  @return them, to be written, and written() to be called; none if there is
+  room */
+  [[nodiscard]] Taken take_largest() {
+    std::unique_lock<std::mutex> lock(m_mutex);
+
+    for (;;) {
+      const auto largest = std::max_element(m_indexes.begin(), m_indexes.end(),
+                                            [](const Taken &a, const Taken &b) {
+                                              return a.m_n_bytes < b.m_n_bytes;
+                                            });
+      const auto is_over = m_n_bytes > m_limit_bytes;
+
+      /* A run of one index takes its half, so that there is room for the next
+      one while it is written. */
+      if (largest->m_n_bytes > m_limit_bytes / 2 ||
+          (is_over && (largest->m_n_bytes >= m_limit_bytes / m_little_share ||
+                       m_n_writing_bytes == 0))) {
+        return take_locked(largest - m_indexes.begin());
+      }
+      if (!is_over) {
+        return {};
+      }
+      m_was_written.wait(lock);
+    }
+  }
+
+  /** Take what is left of an index, when all rows were handed over.
+  @return the batches, to be written, and written() to be called */
+  [[nodiscard]] Taken take(size_t index) {
+    std::lock_guard<std::mutex> guard(m_mutex);
+    return take_locked(index);
+  }
+
+  /** Wait until all batches are written, those of other indexes, too: then
+  their memory is free for merges.
+  @param[in]  has_ended  says whether nobody may write them any more */
+  template <typename Ended>
+  void wait_for_all(Ended has_ended) {
+    std::unique_lock<std::mutex> lock(m_mutex);
+
+    while (m_n_bytes > 0 && !has_ended()) {
+      m_was_written.wait_for(lock, std::chrono::milliseconds{10});
+    }
+  }
+
+  /** What was taken no longer takes memory.
+  @param[in]  n_bytes  what it took */
+  void written(size_t n_bytes) {
+    {
+      std::lock_guard<std::mutex> guard(m_mutex);
+      m_n_bytes -= n_bytes;
+      m_n_writing_bytes -= n_bytes;
+    }
+    m_was_written.notify_all();
+  }
+
+ private:
+  /** Take the batches of an index; the mutex is held. */
+  [[nodiscard]] Taken take_locked(size_t index) {
+    Taken none;
+    none.m_index = index;
+    m_n_writing_bytes += m_indexes[index].m_n_bytes;
+    return std::exchange(m_indexes[index], std::move(none));
+  }
+
+  /** Memory for all batches. */
+  size_t m_limit_bytes;
+
+  /** Which part of it is too little for a run while others are being written:
+  half of what an index has on average. */
+  size_t m_little_share;
+
+  /** Protects the members below. */
+  std::mutex m_mutex;
+
+  /** Signalled when batches were written. */
+  std::condition_variable m_was_written;
+
+  /** Batches of each index. */
+  std::vector<Taken> m_indexes;
+
+  /** Memory of all batches, also of those that were taken and are not written.
+   */
+  size_t m_n_bytes{};
+
+  /** Memory of those. */
+  size_t m_n_writing_bytes{};
+};
+
+}  // namespace kway
+
+}  // namespace ddl
+
+#endif /* ddl0pack_h */
