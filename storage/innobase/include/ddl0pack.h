@@ -58,14 +58,22 @@ void grow(Elements &elements) {
   }
 }
 
+/** An array that is smaller is moved so fast that its old memory does not count.
+ */
+constexpr size_t SMALL_ARRAY_BYTES = 64 * 1024;
+
 /** @return bytes that grow() is going to allocate; what was allocated before is
 there until its elements are moved
 @param[in]  elements  a vector */
 template <typename Elements>
 [[nodiscard]] size_t growth_bytes(const Elements &elements) {
-  const auto n = elements.size();
+  const auto n_old = elements.size() * sizeof(elements[0]);
+  const auto n_more = (elements.size() / 4 + 16) * sizeof(elements[0]);
 
-  return n < elements.capacity() ? 0 : (n + n / 4 + 16) * sizeof(elements[0]);
+  if (elements.size() < elements.capacity()) {
+    return 0;
+  }
+  return n_old < SMALL_ARRAY_BYTES ? n_more : n_old + n_more;
 }
 
 /** Sort rows by merging halves, in the order of comparisons of the original
