@@ -15,7 +15,7 @@ PAGE_BYTES = PAGE_KIB * 1024
 def times(page_kib: int) -> int:
     """How much larger pages are than those of most data directories; what counts pages or extents grows so many times."""
     return max(1, page_kib // PAGE_KIB)
-_LSN_AT, _DATA_AT = 16, 38
+_LSN_AT, _TYPE_AT, _DATA_AT = 16, 24, 38
 # Where page 0 of ibdata1 has what a shutdown has flushed; no checksum includes it.
 FLUSH_LSN = slice(26, 34)
 _SPACE_ID_AT, _SPACE_FLAGS_AT = 34, 54
@@ -38,6 +38,19 @@ def lsn(page: bytes | bytearray) -> int:
 def without_lsn(page: bytes) -> bytes:
     """What does not depend on when a page was changed: all but its checksum and its LSN, both twice."""
     return page[4:_LSN_AT] + page[_LSN_AT + 8 : -_END_BYTES]
+
+
+def without_compression(page: bytes) -> bytes:
+    """Without what page compression leaves in a page that has been read again: how large it was on the disk, and of what type.
+
+    It says how far the page was changed when it was written, not what is in it; no checksum includes it. In a page that is
+    compressed the type is that of compressed pages, and stays.
+    """
+    version, algorithm, type_before, size_before, _ = struct.unpack_from(">BBHHH", page, FLUSH_LSN.start)
+    (page_type,) = struct.unpack_from(">H", page, _TYPE_AT)
+    if version in (1, 2) and algorithm in (1, 2) and type_before == page_type and size_before == len(page) - _DATA_AT:
+        return page[: FLUSH_LSN.start] + bytes(FLUSH_LSN.stop - FLUSH_LSN.start) + page[FLUSH_LSN.stop :]
+    return page
 
 
 def _head(path: Path, at: int) -> int:

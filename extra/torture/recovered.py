@@ -71,6 +71,7 @@ def read_pages(data: Path) -> Pages:
                     continue
                 if name == "ibdata1" and number == 0:
                     page = page[: pages.FLUSH_LSN.start] + bytes(8) + page[pages.FLUSH_LSN.stop :]
+                page = pages.without_compression(page)
                 content = None if is_encrypted else _digest(pages.without_lsn(page))
                 found[name, number] = Page(pages.lsn(page), _digest(page), content)
                 number += 1

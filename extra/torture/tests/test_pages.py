@@ -78,3 +78,26 @@ def test_a_page_is_changed_and_has_a_right_checksum(tmp_path: Path) -> None:
     path.write_bytes(bytes(pages.PAGE_BYTES) + page[:400] + b"\1" + page[401:])
     with pytest.raises(ValueError, match="its checksum is"):
         pages.edit(path, 1, change)
+
+
+_INDEX, _COMPRESSED = 17855, 14
+
+
+@pytest.mark.parametrize(
+    ("page_type", "left", "is_left_out"),
+    [
+        (_INDEX, (2, 1, _INDEX, 8192 - 38, 3292), True),
+        (_INDEX, (1, 2, _INDEX, 8192 - 38, 135), True),
+        # A page that is compressed, and numbers that no compression leaves.
+        (_COMPRESSED, (2, 1, _INDEX, 8192 - 38, 3292), False),
+        (_INDEX, (2, 1, 17854, 8192 - 38, 3292), False),
+        (_INDEX, (2, 1, _INDEX, 8192, 3292), False),
+        (_INDEX, (0, 1, _INDEX, 8192 - 38, 3292), False),
+        (_INDEX, (2, 3, _INDEX, 8192 - 38, 3292), False),
+        (_INDEX, (0, 0, 0, 0, 7), False),
+    ],
+)
+def test_what_page_compression_leaves_in_a_page(page_type: int, left: tuple[int, ...], is_left_out: bool) -> None:
+    head, content = b"a" * 24 + struct.pack(">H", page_type), b"b" * (8192 - 34)
+    found = pages.without_compression(head + struct.pack(">BBHHH", *left) + content)
+    assert found == head + (bytes(8) if is_left_out else struct.pack(">BBHHH", *left)) + content
