@@ -58,8 +58,7 @@ void grow(Elements &elements) {
   }
 }
 
-/** An array that is smaller is moved so fast that its old memory does not count.
- */
+/** A smaller array is moved so fast that its old memory does not count. */
 constexpr size_t SMALL_ARRAY_BYTES = 64 * 1024;
 
 /** @return bytes that grow() is going to allocate; what was allocated before is
