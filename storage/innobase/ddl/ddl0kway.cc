@@ -1197,38 +1197,32 @@ dberr_t Build::write_gathered(Builder *builder, size_t thread_id,
     tree.add(&readers.back());
   }
 
-  return write_run(
-      builder, thread_id, io_buffer,
-      [&](IO_buffer buffer, const auto &persist) {
-        Run_sink sink{persist};
-        Run_writer<Run_sink> writer(&sink, 0, 0, buffer.first,
-                                    buffer.second / BLOCK_BYTES * BLOCK_BYTES);
-        uint64_t n_rows = 0;
-        auto err = tree.open();
+  return write_run(builder, thread_id, io_buffer,
+                   [&](IO_buffer buffer, const auto &persist) {
+                     Packed_run run(buffer, persist);
+                     uint64_t n_rows = 0;
+                     auto err = tree.open();
 
-        while (err == DB_SUCCESS && !compare.found()) {
-          const auto row = tree.top().row().m_row;
-          const auto n_bytes = Packed_rows::row_bytes(row);
+                     while (err == DB_SUCCESS && !compare.found()) {
+                       err = run.add(tree.top().row().m_row);
+                       if (err == DB_SUCCESS &&
+                           n_rows++ % ROWS_PER_CHECK == 0 &&
+                           builder->m_ctx.is_interrupted()) {
+                         err = DB_INTERRUPTED;
+                       }
+                       if (err == DB_SUCCESS) {
+                         err = tree.next();
+                       }
+                     }
 
-          err = n_bytes >= buffer.second ? DB_TOO_BIG_RECORD
-                                         : writer.add(row, n_bytes);
-          if (err == DB_SUCCESS && n_rows++ % ROWS_PER_CHECK == 0 &&
-              builder->m_ctx.is_interrupted()) {
-            err = DB_INTERRUPTED;
-          }
-          if (err == DB_SUCCESS) {
-            err = tree.next();
-          }
-        }
+                     if (compare.found()) {
+                       compare.report(builder, builder->m_ctx.m_table,
+                                      builder->m_ctx.m_col_map);
+                       return DB_DUPLICATE_KEY;
+                     }
 
-        if (compare.found()) {
-          compare.report(builder, builder->m_ctx.m_table,
-                         builder->m_ctx.m_col_map);
-          return DB_DUPLICATE_KEY;
-        }
-
-        return err == DB_END_OF_INDEX ? writer.finish() : err;
-      });
+                     return err == DB_END_OF_INDEX ? run.finish() : err;
+                   });
 }
 
 dberr_t Build::empty_buffer(Builder *builder, size_t thread_id) {

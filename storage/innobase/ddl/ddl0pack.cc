@@ -61,23 +61,15 @@ bool Packed_rows::add(Key_sort_buffer &buffer, size_t n_fields,
 dberr_t Packed_rows::write(
     std::pair<byte *, size_t> io_buffer,
     const std::function<dberr_t(std::pair<byte *, size_t>)> &persist) const {
-  Run_sink sink{persist};
-  Run_writer<Run_sink> writer(&sink, 0, 0, io_buffer.first,
-                              io_buffer.second / BLOCK_BYTES * BLOCK_BYTES);
+  Packed_run run(io_buffer, persist);
 
   for (const auto &row : m_batch.m_rows) {
-    const auto n_bytes = row_bytes(row.m_row);
-
-    /* No page would have room for it. */
-    if (n_bytes >= io_buffer.second) {
-      return DB_TOO_BIG_RECORD;
-    }
-    if (const auto err = writer.add(row.m_row, n_bytes); err != DB_SUCCESS) {
+    if (const auto err = run.add(row.m_row); err != DB_SUCCESS) {
       return err;
     }
   }
 
-  return writer.finish();
+  return run.finish();
 }
 
 }  // namespace ddl::kway

@@ -252,16 +252,54 @@ class Packed_rows {
   size_t m_n_free{};
 };
 
-/** Where the blocks of a run go: a file, at its end. */
-struct Run_sink {
-  /** See Run_writer. */
-  [[nodiscard]] dberr_t write(size_t, byte *from, size_t n_bytes,
-                              uint64_t) const {
-    return m_persist({from, n_bytes});
+/** Writes packed rows as a run. */
+class Packed_run {
+ public:
+  /** Constructor.
+  @param[in]  io_buffer  buffer for writing
+  @param[in]  persist    writes a block to the end of the file */
+  Packed_run(std::pair<byte *, size_t> io_buffer,
+             const std::function<dberr_t(std::pair<byte *, size_t>)> &persist)
+      : m_io_bytes(io_buffer.second),
+        m_sink{persist},
+        m_writer(&m_sink, 0, 0, io_buffer.first,
+                 io_buffer.second / BLOCK_BYTES * BLOCK_BYTES) {}
+
+  /** Write a row.
+  @return DB_SUCCESS, DB_TOO_BIG_RECORD if no page would have room for it, or
+  error code */
+  [[nodiscard]] dberr_t add(Packed_row row) {
+    const auto n_bytes = Packed_rows::row_bytes(row);
+
+    return n_bytes >= m_io_bytes ? DB_TOO_BIG_RECORD
+                                 : m_writer.add(row, n_bytes);
   }
 
-  /** Writes a block. */
-  const std::function<dberr_t(std::pair<byte *, size_t>)> &m_persist;
+  /** End the run.
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t finish() { return m_writer.finish(); }
+
+ private:
+  /** Where blocks go. */
+  struct Sink {
+    /** See Run_writer. */
+    [[nodiscard]] dberr_t write(size_t, byte *from, size_t n_bytes,
+                                uint64_t) const {
+      return m_persist({from, n_bytes});
+    }
+
+    /** Writes a block. */
+    const std::function<dberr_t(std::pair<byte *, size_t>)> &m_persist;
+  };
+
+  /** Size of the buffer. */
+  size_t m_io_bytes;
+
+  /** Where blocks go. */
+  Sink m_sink;
+
+  /** Writes rows. */
+  Run_writer<Sink> m_writer;
 };
 
 /** Sorted batches that the scan threads have handed over. When there is no room
