@@ -230,7 +230,7 @@ class KillLife:
             server.process.terminate()
             time.sleep(r.uniform(0, self._start_sec[False]))
         elif how == "start":
-            self._verdict.wrong += clients.stop()
+            self._verdict.wrong += clients.stop(lives=True)
             self._wrong(server.stop())
             server = self._begin(server.binary)
             time.sleep(r.uniform(0, self._start_sec[False]))

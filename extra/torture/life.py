@@ -652,8 +652,11 @@ class Clients:
         """The server will be told to shut down."""
         self._book.is_ending = True
 
-    def stop(self) -> list[str]:
-        """Let them end their steps; returns what was wrong with the server's answers."""
+    def stop(self, lives: bool = False) -> list[str]:
+        """Let them end their steps; returns what was wrong with the server's answers.
+
+        With `lives` the server goes on: note_ended() once more, of what they have met until then.
+        """
         self._book.stop.set()
         wrong = []
         end = time.monotonic() + JOIN_TIMEOUT_SEC
@@ -687,6 +690,8 @@ class Clients:
             written.append(self._rebuilder.written_once)
         self._rig.counts.written_once += max(written, default=0)
         self._journal.close()
+        if lives:
+            self.note_ended()
         return wrong + self._ended
 
     def note_ended(self) -> bool:

@@ -10,19 +10,21 @@ from pathlib import Path
 # Of innodb_page_size, unless a life has another.
 PAGE_KIB = 16
 PAGE_BYTES = PAGE_KIB * 1024
-
-
-def times(page_kib: int) -> int:
-    """How much larger pages are than those of most data directories; what counts pages or extents grows so many times."""
-    return max(1, page_kib // PAGE_KIB)
 _LSN_AT, _TYPE_AT, _DATA_AT = 16, 24, 38
 # Where page 0 of ibdata1 has what a shutdown has flushed; no checksum includes it.
 FLUSH_LSN = slice(26, 34)
 _SPACE_ID_AT, _SPACE_FLAGS_AT = 34, 54
 _ENCRYPTION = 1 << 13
+# Of a page of a spatial index, which has a number of its own where others have nothing.
+_RTREE = 17854
 # The last eight bytes are the checksum again and half of the LSN.
 _END_BYTES = 8
 _CRC32C = 0x82F63B78
+
+
+def times(page_kib: int) -> int:
+    """How much larger pages are than those of most data directories; what counts pages or extents grows so many times."""
+    return max(1, page_kib // PAGE_KIB)
 
 
 def files(data: Path) -> list[Path]:
@@ -46,9 +48,12 @@ def without_compression(page: bytes) -> bytes:
     It says how far the page was changed when it was written, not what is in it; no checksum includes it. In a page that is
     compressed the type is that of compressed pages, and stays.
     """
+    if len(page) < FLUSH_LSN.stop:
+        return page
     version, algorithm, type_before, size_before, _ = struct.unpack_from(">BBHHH", page, FLUSH_LSN.start)
     (page_type,) = struct.unpack_from(">H", page, _TYPE_AT)
-    if version in (1, 2) and algorithm in (1, 2) and type_before == page_type and size_before == len(page) - _DATA_AT:
+    is_left = version in (1, 2) and algorithm in (1, 2) and type_before == page_type and size_before == len(page) - _DATA_AT
+    if is_left and page_type != _RTREE:
         return page[: FLUSH_LSN.start] + bytes(FLUSH_LSN.stop - FLUSH_LSN.start) + page[FLUSH_LSN.stop :]
     return page
 

@@ -209,8 +209,8 @@ class RedoLife:
                 clients.work(r.uniform(0.2, MAX_LOAD_SEC))
             except ServerError as problem:
                 self._verdict.wrong.append(str(problem))
-            clients.note_ended()
-            clients.take_under_way("redo")
+            if clients.note_ended():
+                clients.take_under_way("redo")
             server.kill()
             self._verdict.wrong += clients.stop()
         if not self._verdict.is_clean:

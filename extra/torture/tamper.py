@@ -247,8 +247,7 @@ class OracleLife:
         with self._server() as running:
             clients = Clients(self._rig, running, self._histories, numbers, self._home / "journal", self._r)
             clients.work(LOAD_SEC, ENOUGH)
-            clients.note_ended()
-            return Verdict(wrong=clients.stop())
+            return Verdict(wrong=clients.stop(lives=True))
 
     def _tamper(self, running: Server) -> None:
         connection = load.connect(running.socket)

@@ -123,6 +123,11 @@ def test_a_page_whose_key_our_server_had_is_not_excused(tmp_path: Path, monkeypa
     assert made._rig.counts.without_key == 0
 
 
+def stopped(lives: bool = False) -> list[str]:
+    """Clients that have met nothing wrong."""
+    return []
+
+
 @pytest.mark.parametrize("block", [Block(), Block(differs="stock on a copy: it starts")])
 def test_a_recovery_that_dies_is_the_last_server(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one, which looks for keys, would start, and say nothing of them."""
@@ -132,7 +137,7 @@ def test_a_recovery_that_dies_is_the_last_server(block: Block, tmp_path: Path, m
         has_died=True, said=lambda: LOG, binary=Binary("off", []), process=SimpleNamespace(returncode=2), errors=lambda: FATAL,
     )
     clients = SimpleNamespace(
-        work=lambda seconds: None, stop=list, expect_end=lambda: None, note_ended=lambda: True, take_under_way=lambda kind: None
+        work=lambda seconds: None, stop=stopped, expect_end=lambda: None, note_ended=lambda: True, take_under_way=lambda kind: None
     )
     begun: list[str] = []
 
@@ -191,7 +196,7 @@ def test_a_recovery_may_be_refused_only_after_an_interrupted_change_of_release(
         made._server = server(binary.name, *next(fates))
         return made._server
 
-    clients = SimpleNamespace(work=lambda seconds: None, stop=list, note_ended=lambda: True, take_under_way=lambda kind: None)
+    clients = SimpleNamespace(work=lambda seconds: None, stop=stopped, note_ended=lambda: True, take_under_way=lambda kind: None)
     for name, value in {
         "_verdict": Verdict(), "_r": random.Random(1), "_replica": None, "_histories": [], "_numbers": [], "_page_kib": 16,
         "_begin": begin, "_keep": lambda name: None, "_kill": lambda server: None, "_wait_in_recovery": lambda server: None,

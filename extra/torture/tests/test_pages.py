@@ -95,6 +95,7 @@ _INDEX, _COMPRESSED = 17855, 14
         (_INDEX, (0, 1, _INDEX, 8192 - 38, 3292), False),
         (_INDEX, (2, 3, _INDEX, 8192 - 38, 3292), False),
         (_INDEX, (0, 0, 0, 0, 7), False),
+        (17854, (2, 1, 17854, 8192 - 38, 3292), False),
     ],
 )
 def test_what_page_compression_leaves_in_a_page(page_type: int, left: tuple[int, ...], is_left_out: bool) -> None:
