@@ -41,6 +41,9 @@ _FLAGS = (
 # The rest of a source refers to the whole server; none of it is called.
 _LINK = ("-fuse-ld=lld", "-Wl,--gc-sections", "-Wl,--unresolved-symbols=ignore-all", "-no-pie")
 _RUNS = re.compile(r"^stat::number_of_executed_units: +(\d+)$", re.MULTILINE)
+_RIGHT = re.compile(r"^stat::right_inputs: +(\d+)$", re.MULTILINE)
+# One input in so many must be what it is made for, or the mutations lead nowhere.
+MAX_WRONG = 100
 _HERE = Path(__file__).parent
 
 
@@ -109,6 +112,15 @@ def header_flags(command: Sequence[str]) -> list[str]:
     return flags
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Inputs that were tried, how many of them were maps or headers, and what was found, if anything."""
+
+    made: int
+    right: int
+    found: str
+
+
 class Fuzzer:
     """Compiles and runs targets below a folder."""
 
@@ -133,18 +145,19 @@ class Fuzzer:
             raise RedstartError(f"{target.name} does not compile with {COMPILER}:\n{said}")
         return program
 
-    def run(self, program: Path, runs: int) -> tuple[int, str]:
-        """Run a program in all jobs together so often; the runs that were made, and what was found, if anything."""
+    def run(self, program: Path, runs: int) -> Runs:
+        """Run a program in all jobs together so often."""
         with ThreadPoolExecutor(self._jobs) as pool:
             parts = list(pool.map(lambda job: self._run(program, job, -(-runs // self._jobs)), range(self._jobs)))
-        return sum(made for made, _ in parts), next((found for _, found in parts if found), "")
+        found = next((part.found for part in parts if part.found), "")
+        return Runs(sum(part.made for part in parts), sum(part.right for part in parts), found)
 
     def is_clean(self, program: Path, inputs: Sequence[Path]) -> bool:
         """Whether a program finds nothing in some inputs."""
         done = run_captured([program, *inputs], program.parent, REPLAY_SEC)
         return done is not None and done[0] == 0
 
-    def _run(self, program: Path, job: int, runs: int) -> tuple[int, str]:
+    def _run(self, program: Path, job: int, runs: int) -> Runs:
         folder = program.parent / f"job{job}"
         folder.mkdir()
         command: list[str | Path] = [
@@ -156,11 +169,12 @@ class Fuzzer:
             tied(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             errors="replace", env={"FUZZ_SEEDS": str(folder), "PATH": "/usr/bin:/bin"}, cwd=program.parent,
         )  # fmt: skip
-        made = _RUNS.search(done.stderr)
+        made, right = _RUNS.search(done.stderr), _RIGHT.search(done.stderr)
         has_found = any(program.parent.glob(f"found-{job}-*"))
-        if made is None or (done.returncode != 0) != has_found:
+        # One that ends with a finding does not tell the second.
+        if made is None or (done.returncode != 0) != has_found or (right is None and not has_found):
             raise RedstartError(f"{program} did not run as it should ({done.returncode}): {done.stderr[-1000:]}")
-        return int(made[1]), done.stderr if has_found else ""
+        return Runs(int(made[1]), int(right[1]) if right else 0, done.stderr if has_found else "")
 
 
 @click.command(context_settings=HELP)
@@ -191,12 +205,17 @@ def main(runs: int, seed: int | None, jobs: int, wants_canaries: bool, json_file
             }
             problems += [f"{target.name}: not found: {name}" for name, is_found in canaries.items() if not is_found]
             begin = time.monotonic()
-            made, found = fuzzer.run(program, runs)
-            if found:
-                say(found[-4000:])
+            done = fuzzer.run(program, runs)
+            if done.found:
+                say(done.found[-4000:])
                 problems.append(f"{target.name}: see above; the input is {work / target.name}/found-*")
-            say(f"{target.name}: {made} runs, {'FAILED' if found else 'nothing found'}, {duration(time.monotonic() - begin)}")
-            targets[target.name] = {"wanted": runs, "runs": made, "failed": bool(found), "canaries": canaries}
+            elif done.right * MAX_WRONG < done.made:
+                problems.append(f"{target.name}: only {done.right} of {done.made} inputs were right ones")
+            result = "FAILED" if done.found else f"{done.right} of them right, nothing found"
+            say(f"{target.name}: {done.made} runs, {result}, {duration(time.monotonic() - begin)}")
+            targets[target.name] = {
+                "wanted": runs, "runs": done.made, "right": done.right, "failed": bool(done.found), "canaries": canaries,
+            }  # fmt: skip
     if json_file is not None:
         json_file.write_text(json.dumps({"seed": seed, "targets": targets}, indent=1) + "\n", encoding="utf-8")
     for problem in problems:
@@ -209,10 +228,11 @@ def _is_found(fuzzer: Fuzzer, target: Target, planted: Planted, sound: Path) -> 
     """Whether a planted fault is found by an input that is no finding without it; RedstartError if it is one."""
     begin = time.monotonic()
     program = fuzzer.make(target, f"{target.name}.planted", planted)
-    runs, found = fuzzer.run(program, CANARY_RUNS)
+    done = fuzzer.run(program, CANARY_RUNS)
     inputs = sorted(program.parent.glob("found-*"))
-    if found and not fuzzer.is_clean(sound, inputs):
-        raise RedstartError(f"{target.name}: found without a planted fault, too: {', '.join(map(str, inputs))}\n{found}")
-    said = f"found after {runs} runs, {duration(time.monotonic() - begin)}" if found else "NOT FOUND"
+    if done.found and not fuzzer.is_clean(sound, inputs):
+        names = ", ".join(map(str, inputs))
+        raise RedstartError(f"{target.name}: found without a planted fault, too: {names}\n{done.found}")
+    said = f"found after {done.made} runs, {duration(time.monotonic() - begin)}" if done.found else "NOT FOUND"
     say(f"  {target.name}, planted: {planted.name}: {said}")
-    return bool(found)
+    return bool(done.found)

@@ -34,6 +34,12 @@ static uint32_t number_at(const uint8_t *data, size_t at) {
          uint32_t{data[at + 2]} << 8 | data[at + 3];
 }
 
+/** How many inputs had an ID, told at the end. */
+static struct Right_inputs {
+  uint64_t n{0};
+  ~Right_inputs() { fprintf(stderr, "stat::right_inputs: %lu\n", n); }
+} g_right;
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
   constexpr size_t FIRST = 34, SECOND = 38, SIZES = 4;
   if (n_bytes < SIZES) return 0;
@@ -51,6 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
   const uint32_t expected =
       is_plain ? number_at(header.data(), FIRST) : SPACE_UNKNOWN;
 
+  g_right.n += is_plain;
   if (id != expected) {
     fprintf(stderr, "ID %u instead of %u\n", id, expected);
     abort();

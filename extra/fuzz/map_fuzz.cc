@@ -98,12 +98,19 @@ static void ask_anything(const Reader &reader) {
   (void)reader.check();
 }
 
+/** How many inputs were maps, told at the end. */
+static struct Right_inputs {
+  uint64_t n{0};
+  ~Right_inputs() { fprintf(stderr, "stat::right_inputs: %lu\n", n); }
+} g_right;
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
   const std::string bytes(reinterpret_cast<const char *>(data), n_bytes);
   Reader whole;
   const bool is_map = open(bytes, whole, n_bytes);
 
   if (is_map) {
+    ++g_right.n;
     const auto content = read(whole);
     ask(whole, content);
 
@@ -129,6 +136,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
   return 0;
 }
 
+/** What a map begins with: the magic of this version of the format. */
+static std::string g_magic;
+
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t max);
 
 /** The summary must end with the file, which hardly any change leaves so. */
@@ -137,7 +147,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max,
   n = LLVMFuzzerMutate(data, n, max);
   if (n < HEADER_BYTES || seed % 4 == 0) return n;
 
-  memcpy(data, "IBTSMAP\5", 8);
+  memcpy(data, g_magic.data(), g_magic.size());
   uint64_t offset = 0;
   for (int i = 8; i < 16; ++i) offset = offset << 8 | data[i];
   if (offset < HEADER_BYTES || offset > n) offset = HEADER_BYTES;
@@ -201,6 +211,8 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   const char *folder = getenv("FUZZ_SEEDS");
   if (folder == nullptr) return 0;
 
+  constexpr size_t MAGIC_BYTES = 8;
+
   const auto write = [folder](const char *name, const Content &content,
                               size_t first_files = 0) {
     const auto bytes = first_files == 0
@@ -215,6 +227,7 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   content.summary.config = "c";
   content.summary.dirs = {{0, "", {1, 2, 3, 4}, true, 0}};
   content.files = {{}};
+  g_magic = encode(content).substr(0, MAGIC_BYTES);
   write("empty", content);
 
   content.session = {4711, {20, 21}, true};

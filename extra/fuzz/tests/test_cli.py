@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.cli import TARGETS, Fuzzer, Planted, Target, header_flags, plant
+from fuzz.cli import TARGETS, Fuzzer, Planted, Runs, Target, header_flags, plant
 from redstart_cli.console import RedstartError
 from redstart_cli.layout import this_layout
 
@@ -34,24 +34,25 @@ def test_only_headers_are_taken_from_a_command_of_gcc() -> None:
     assert header_flags(command) == ["-Iinclude", "-isystem", "/x", "-DA=1", "-D", "B"]
 
 
-def run(folder: Path, script: str) -> tuple[int, str]:
+def run(folder: Path, script: str) -> Runs:
     program = folder / "fuzz"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
     program.chmod(0o755)
     return Fuzzer(folder, folder, {}, 1, 2).run(program, 10)
 
 
-STATS = 'echo "stat::number_of_executed_units: 5" >&2'
+EXECUTED = 'echo "stat::number_of_executed_units: 5" >&2'
+STATS = f'{EXECUTED}; echo "stat::right_inputs: 3" >&2'
 
 
 def test_runs_are_counted_and_findings_are_told(tmp_path: Path) -> None:
-    assert run(tmp_path, STATS) == (10, "")
+    assert run(tmp_path, STATS) == Runs(10, 6, "")
     (tmp_path / "found").mkdir()
-    runs, found = run(tmp_path / "found", f"{STATS}; echo heap-overflow >&2; touch found-0-crash found-1-crash; exit 77")
-    assert runs == 10 and "heap-overflow" in found
+    done = run(tmp_path / "found", f"{EXECUTED}; echo heap-overflow >&2; touch found-0-crash found-1-crash; exit 77")
+    assert done.made == 10 and "heap-overflow" in done.found
 
 
-@pytest.mark.parametrize("script", ["exit 0", f"{STATS}; exit 127", f"{STATS}; touch found-0-x; exit 0"])
+@pytest.mark.parametrize("script", ["exit 0", EXECUTED, f"{STATS}; exit 127", f"{STATS}; touch found-0-x; exit 0"])
 def test_a_program_that_does_not_run_has_found_nothing(tmp_path: Path, script: str) -> None:
     with pytest.raises(RedstartError, match="did not run as it should"):
         run(tmp_path, script)
