@@ -18,9 +18,6 @@ VERIFIED = "headers were read after startup"
 NO_TIMES = "does not get another time when files are made in it"
 LISTED = re.compile(r"Tablespace map: .* (\d+) directories were listed")
 JOURNALLED = "Tablespace map: its journal has the changes of"
-# What a start says more that is refused since files are missing, when the map has been given up for that.
-REMOVED = ("[ERROR] [MY-012208] [InnoDB] Tablespace map was removed, so that the next start looks for these tablespaces"
-           " in all files; start the server again")
 AGAIN = "start the server again"
 # MySQL dies of these whatever the map does.
 OWN_DEATHS = (
@@ -205,16 +202,6 @@ def is_comparable(in_place: set[str], key: str, left: object, right: object) -> 
     return not is_in_place(in_place, key)
 
 
-def expected(facts: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """The facts without what only a server with the map says, and may say."""
-    found = dict(facts)
-    for key, messages in facts.items():
-        start = key.replace(" messages", " starts")
-        if key.endswith(" messages") and facts.get(start) is False and others.get(start) is False:
-            found[key] = [message for message in messages if message != REMOVED]
-    return found
-
-
 def is_told(key: str, last: int, left: object, right: object) -> bool:
     """False for what a server may have failed to say since a file was too short for it in this turn, or before.
 
@@ -232,7 +219,7 @@ def run_difference(one: str, first: Outcome, two: str, run: Outcome, in_place: s
     """What the first server did and this run of the second did not; None if that is nothing."""
     if first.short_read_in is not None and run.short_read_in is None:
         return f"in turn {first.short_read_in} {one} reads a file that is too short, which {two} does in none"
-    facts = expected(first.facts, run.facts)
+    facts = first.facts
     n_turns = max((int(key.split()[0]) for key in {*facts, *run.facts}), default=0)
     last = min((first.short_read_in or n_turns + 1), (run.short_read_in or n_turns + 1)) - 1
     for turn in range(1, last + 1):

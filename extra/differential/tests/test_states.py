@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from differential.mutations import MUTATIONS, WEIGHTS
-from differential.outcome import OWN_DEATHS, REMOVED, WRONG_FILE, Outcome, Start, difference, read_start
+from differential.outcome import OWN_DEATHS, WRONG_FILE, Outcome, Start, difference, read_start
 from differential.report import Report
 from differential.server import NO_ANSWER, Server, without_old_errors
 from differential.statements import Statements, is_table
@@ -80,14 +80,6 @@ def test_a_run_has_to_be_matched_as_a_whole() -> None:
     assert compare(one, {"1 messages": "x", "2 spaces": "y"}, one) is None
     # Each fact occurs without the map, but never both in one run.
     assert compare(one, {"1 messages": "a", "2 spaces": "y"}, {"1 messages": "x", "2 spaces": "b"})
-
-
-def test_a_refused_start_may_say_that_the_map_was_removed() -> None:
-    refused = {"1 starts": False, "1 messages": ["x"]}
-    assert compare({"1 starts": False, "1 messages": ["x", REMOVED]}, refused) is None
-    assert compare({"1 starts": False, "1 messages": ["x", REMOVED + "!"]}, refused)
-    assert compare({"1 starts": False, "1 messages": ["x", REMOVED]}, {"1 starts": True, "1 messages": ["x"]})
-    assert compare({"1 starts": True, "1 messages": ["x", REMOVED]}, {"1 starts": True, "1 messages": ["x"]})
 
 
 def test_after_a_change_in_place_other_tables_still_count() -> None:
