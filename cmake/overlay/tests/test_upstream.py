@@ -6,6 +6,7 @@ REDSTART_UPSTREAM_9_7_4 and REDSTART_UPSTREAM_9_7_2 name the pristine trees.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +18,7 @@ from overlay_support import REPOSITORY
 
 Real = tuple[str, Path]
 
+_SOURCES = (".cc", ".h", ".ic", ".cpp", ".c", ".i")
 # Functions that the first features work on; all must parse.
 _FUNCTIONS = {
     "storage/innobase/fil/fil0fil.cc": [
@@ -91,3 +93,17 @@ def test_most_of_innodb_parses(real_upstream: Real) -> None:
             bad += sum(any(f.start <= e < f.end for e in source.errors) for f in source.functions)
     assert total > 1000
     assert bad <= total // 100, f"{bad} of {total} functions do not parse"
+
+
+def test_codes_of_messages_are_those_of_no_other(real_upstream: Real) -> None:
+    """The map names codes of MySQL that nothing of MySQL logs, with a text that is all ours."""
+    _, upstream = real_upstream
+    names = re.findall(r"= (ER_IB_MSG_\d+);", (REPOSITORY / "storage/innobase/include/fil0mapmsg.h").read_text())
+    texts = (upstream / "share/messages_to_error_log.txt").read_text()
+    assert len(set(names)) == len(names) >= 18
+    for name in names:
+        assert f'\n{name}\n  eng "%s"\n' in texts
+    pattern = re.compile(rb"\b(" + b"|".join(name.encode() for name in names) + rb")\b")
+    sources = (path for part in ("storage", "sql", "plugin", "components") for path in (upstream / part).rglob("*"))
+    used = [str(path) for path in sources if path.suffix in _SOURCES and pattern.search(path.read_bytes())]
+    assert used == []

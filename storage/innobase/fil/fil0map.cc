@@ -35,6 +35,7 @@ were no map. */
 
 #include "fil0fil.h"
 #include "fsp0fsp.h"
+#include "sql/handler.h"
 #include "srv0srv.h"
 
 namespace tablespace_map {
@@ -92,11 +93,11 @@ bool is_unread(space_id_t space_id, const std::string &path) {
   return s_parts.start.is_unread(space_id, path);
 }
 
-bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
-              const char *space_name, const std::string &path,
-              const dd::Properties &options, std::atomic_size_t &n_validated) {
-  return s_parts.start.can_wait(state, space_id, flags, space_name, path,
-                                options, n_validated);
+bool can_wait(Fil_state state, space_id_t space_id, const char *space_name,
+              const std::string &path, const dd::Properties &options,
+              std::atomic_size_t &n_validated) {
+  return s_parts.start.can_wait(state, space_id, space_name, path, options,
+                                n_validated);
 }
 
 void note_opened(space_id_t space_id, const std::string &path) {
@@ -130,6 +131,7 @@ Ddl::Ddl(space_id_t space_id, bool is_dropped)
       m_is_dropped(m_is_noted && is_dropped) {
   if (m_is_dropped) {
     s_parts.current.dropped().begin(m_space_id);
+    s_parts.deferred.note_dropped(m_space_id);
   }
   if (m_is_noted) {
     s_parts.changes.begin();
@@ -182,13 +184,43 @@ void note_autoextend(space_id_t space_id, uint64_t n_bytes) {
 
 Import::Import() : m_is_noted(s_parts.changes.is_serving()) {
   if (m_is_noted) {
-    s_parts.changes.begin_import();
+    s_parts.changes.begin_import(true);
   }
 }
 
 Import::~Import() {
   if (m_is_noted) {
-    s_parts.changes.end_import();
+    s_parts.changes.end_import(true);
+  }
+}
+
+Alter::Alter(const st_alter_tablespace &what, const dd::Tablespace *space) {
+  if (what.ts_cmd_type != CREATE_TABLESPACE &&
+      what.ts_cmd_type != ALTER_TABLESPACE &&
+      what.ts_cmd_type != DROP_TABLESPACE) {
+    return;
+  }
+  if (space != nullptr) {
+    open_general(*space);
+  }
+  if (!s_parts.changes.is_serving() || what.ts_cmd_type == DROP_TABLESPACE) {
+    return;
+  }
+  m_is_created = what.ts_cmd_type == CREATE_TABLESPACE;
+  m_is_altered = !m_is_created;
+  if (m_is_created) {
+    s_parts.changes.begin();
+  } else {
+    s_parts.changes.begin_alter(space_id_of(space));
+  }
+}
+
+Alter::~Alter() {
+  if (m_is_created) {
+    s_parts.changes.end(false);
+  }
+  if (m_is_altered) {
+    s_parts.changes.end_import(false);
   }
 }
 

@@ -24,9 +24,11 @@ Tablespaces whose objects the start has not made. */
 
 #include <fcntl.h>
 
+#include "clone0clone.h"
 #include "dict0dd.h"
 #include "dict0dict.h"
 #include "fil0map.h"
+#include "fil0mapmsg.h"
 #include "fsp0fsp.h"
 #include "log0recv.h"
 #include "my_dbug.h"
@@ -35,6 +37,7 @@ Tablespaces whose objects the start has not made. */
 #include "mysqld_error.h"
 #include "os0enc.h"
 #include "sql/dd/cache/dictionary_client.h"
+#include "sql/dd/dictionary.h"
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
 #include "sql/handler.h"
@@ -201,7 +204,7 @@ std::string report_missing(const char *what,
   if (names.size() > MAX_NAMED) {
     named << ", ...";
   }
-  ib::warn(ER_IB_MSG_383) << "Tablespace map: " << out.str() << named.str();
+  ib::warn(MSG_NOT_OPENED) << "Tablespace map: " << out.str() << named.str();
   return out.str();
 }
 
@@ -228,7 +231,8 @@ std::optional<Known> Deferred::find(space_id_t space_id) const {
 }
 
 bool Deferred::has(space_id_t space_id) const {
-  if (!g_enabled || !m_is_validating || !fsp_is_ibd_tablespace(space_id)) {
+  if (!g_enabled || !m_is_validating || m_has_ended ||
+      !fsp_is_ibd_tablespace(space_id)) {
     return false;
   }
   if (m_is_all) {
@@ -236,6 +240,29 @@ bool Deferred::has(space_id_t space_id) const {
   }
   const std::lock_guard guard(m_mutex);
   return m_ids.count(space_id) != 0;
+}
+
+void Deferred::note_dropped(space_id_t space_id) {
+  /* What was made since the start has another ID. */
+  if (has(space_id) && (!m_is_all || space_id <= m_max_id)) {
+    const std::lock_guard guard(m_mutex);
+    m_gone.insert(space_id);
+  }
+}
+
+void Deferred::end() {
+  if (!any()) {
+    return;
+  }
+  m_has_ended = true;
+
+  /* Clone need not ask the dictionary for them any more. One that is under way
+  may be just doing that. */
+  mutex_enter(clone_sys->get_mutex());
+  if (!std::get<0>(clone_sys->check_active_clone())) {
+    clone_sys->set_space_initialized();
+  }
+  mutex_exit(clone_sys->get_mutex());
 }
 
 void Deferred::learn_key() const {
@@ -287,7 +314,7 @@ File_header Deferred::verify(space_id_t space_id) {
 
   if (header.is_not_of(space_id) && !is_ddl) {
     ++g_status.files_differing;
-    ib::warn(ER_IB_MSG_383)
+    ib::warn(MSG_CHANGED_IN_PLACE)
         << "Tablespace map: file '" << known->path
         << "' was taken for tablespace " << space_id << ", name '"
         << known->name << "', and was changed in place: "
@@ -310,9 +337,12 @@ bool Deferred::make(space_id_t space_id, File_header header) {
     set_read_ahead(space_id, *known, std::move(header));
     make_object(space_id, *known, false);
   }
-  /* In this order: who drops a tablespace lets the map forget it before its
-  object goes. */
-  return has_object(space_id) || !find(space_id);
+  /* In this order: who drops a tablespace says so before its object goes. */
+  if (has_object(space_id)) {
+    return true;
+  }
+  const std::lock_guard guard(m_mutex);
+  return m_gone.count(space_id) != 0;
 }
 
 bool is_late(space_id_t space_id) { return parts().deferred.has(space_id); }
@@ -320,7 +350,9 @@ bool is_late(space_id_t space_id) { return parts().deferred.has(space_id); }
 bool is_lazy() { return parts().deferred.any(); }
 
 bool is_discarded(const dd::Tablespace *space) {
-  return is_lazy() && dd_tablespace_is_discarded(space);
+  /* Clone asks in the middle of what it does, and may have begun before all
+  were open. */
+  return parts().deferred.were_any() && dd_tablespace_is_discarded(space);
 }
 
 bool is_left_out(space_id_t space_id, const char *space_name,
@@ -332,7 +364,8 @@ bool is_left_out(space_id_t space_id, const char *space_name,
   std::string normalized{path};
 
   Fil_path::normalize(normalized);
-  return known && known->name == space_name && known->path == normalized;
+  return known && known->name == space_name &&
+         is_same_path(known->path, normalized);
 }
 
 void read_ahead(space_id_t space_id) {
@@ -372,6 +405,38 @@ void open(space_id_t space_id) {
   if (const auto known = parts().deferred.find(space_id)) {
     set_read_ahead(space_id, *known, read_for_object(*known));
     make_object(space_id, *known, true);
+  }
+}
+
+void open_general(const dd::Tablespace &space) {
+  const auto of_this = left_out({&space});
+
+  if (!of_this.empty()) {
+    const auto &found = of_this.front();
+
+    set_read_ahead(found.id, found.known, read_for_object(found.known));
+    make_object(found.id, found.known, true);
+  }
+}
+
+void open_general(THD *thd, const char *name) {
+  if (!is_lazy() || fil_space_get_id_by_name(name) != SPACE_UNKNOWN) {
+    return;
+  }
+  const auto client = dd::get_dd_client(thd);
+  const dd::cache::Dictionary_client::Auto_releaser releaser(client);
+  const dd::Tablespace *space = nullptr;
+
+  /* Who makes a temporary table has no lock yet. */
+  if (!dd::acquire_shared_tablespace_mdl(thd, name, false) &&
+      !client->acquire(dd::String_type(name), &space) && space != nullptr) {
+    open_general(*space);
+  }
+}
+
+void open_sdi(table_id_t table_id, bool dict_locked) {
+  if (!dict_locked && is_lazy() && dict_table_is_sdi(table_id)) {
+    open(dict_sdi_get_space_id(table_id));
   }
 }
 
@@ -418,7 +483,7 @@ bool open_encrypted(THD *thd) {
   if (n_without_key > 0) {
     /* They would not have been opened at start-up either; of each that was
     tried the error log says so. */
-    ib::info(ER_IB_MSG_383)
+    ib::info(MSG_NO_KEYS)
         << "Tablespace map: the keys of " << n_without_key
         << " encrypted tablespaces are not in the keyring; they keep the master"
         << " key that they have";
@@ -559,7 +624,7 @@ void Verifier::run() {
 
   for (uint32_t d = 0; image != nullptr && d < m_unread.n_dirs(); ++d) {
     if (!image->reader.read_files(d, [&](const File &file, uint32_t no) {
-          if (m_unread.has(d, no)) {
+          if (m_unread.has(d, no) && !file.is_stray) {
             const bool is_encrypted = FSP_FLAGS_GET_ENCRYPTION(file.flags);
 
             if (!wait()) {
@@ -588,11 +653,14 @@ void Verifier::run() {
     }
   }
   m_unread.begin(0, 0);
+  if (n_left == 0) {
+    m_deferred.end();
+  }
 
-  ib::info(ER_IB_MSG_383) << "Tablespace map: " << g_status.files_verified
-                          << " headers were read after startup, "
-                          << g_status.files_differing << " were different, "
-                          << n_left << " tablespaces were not opened";
+  ib::info(MSG_VERIFIED) << "Tablespace map: " << g_status.files_verified
+                         << " headers were read after startup, "
+                         << g_status.files_differing << " were different, "
+                         << n_left << " tablespaces were not opened";
 }
 
 }  // namespace tablespace_map

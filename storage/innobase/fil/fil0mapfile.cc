@@ -74,7 +74,7 @@ namespace tablespace_map {
 
 namespace {
 
-constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 8};
+constexpr char MAGIC[8] = {'I', 'B', 'T', 'S', 'M', 'A', 'P', 9};
 
 /** Least bytes of things in the summary, so that a number of them that cannot
 be is seen before memory is taken. */

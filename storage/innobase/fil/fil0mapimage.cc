@@ -23,12 +23,12 @@ The map that is in the data directory. */
 #include <fcntl.h>
 
 #include "fil0fil.h"
+#include "fil0mapmsg.h"
 #include "fsp0fsp.h"
 #include "fsp0sysspace.h"
 #include "log0log.h"
 #include "my_dbug.h"
 #include "mysql_version.h"
-#include "mysqld_error.h"
 #include "scope_guard.h"
 #include "sql/dd/dd_version.h"
 #include "srv0srv.h"
@@ -168,10 +168,10 @@ void Current_map::give_up(const char *why) {
     return;
   }
   if (reject(why)) {
-    ib::warn(ER_IB_MSG_383) << "Tablespace map was removed, because " << why
-                            << "; the next start reads all files";
+    ib::warn(MSG_REMOVED) << "Tablespace map was removed, because " << why
+                          << "; the next start reads all files";
   } else {
-    ib::warn(ER_IB_MSG_383)
+    ib::warn(MSG_NOT_REMOVED)
         << "Tablespace map should be removed, because " << why
         << ", but cannot be: '" << map_path(MAP_NAME) << "'";
   }
@@ -267,17 +267,27 @@ void Changes::note_autoextend(space_id_t space_id) {
   }
 }
 
-void Changes::begin_import() {
+void Changes::begin_import(bool has_new_id) {
   ++m_n_imports;
+  m_id_seq += has_new_id;
   ++m_import_seq;
   begin();
   (void)m_current.remove();
 }
 
-void Changes::end_import() {
+void Changes::end_import(bool has_new_id) {
+  m_id_seq += has_new_id;
   ++m_import_seq;
   --m_n_imports;
   end(false);
+}
+
+void Changes::begin_alter(space_id_t space_id) {
+  {
+    const std::lock_guard guard(m_altered_mutex);
+    m_altered.insert(space_id);
+  }
+  begin_import(false);
 }
 
 }  // namespace tablespace_map

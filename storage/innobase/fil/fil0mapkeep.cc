@@ -26,11 +26,11 @@ Writing the map. */
 #include <unistd.h>
 
 #include "fil0fil.h"
+#include "fil0mapmsg.h"
 #include "fsp0fsp.h"
 #include "fsp0sysspace.h"
 #include "log0log.h"
 #include "my_dbug.h"
-#include "mysqld_error.h"
 #include "srv0srv.h"
 #include "trx0purge.h"
 
@@ -162,7 +162,9 @@ class Writer : private Server {
       } else if (fsp_is_ibd_tablespace(space->id) && !space->is_deleted() &&
                  space->purpose == FIL_TYPE_TABLESPACE) {
         spaces.push_back({space->id, space->flags, space->name, node->name,
-                          space->autoextend_size_in_bytes > 0, false});
+                          space->autoextend_size_in_bytes > 0 ||
+                              m_parts.changes.is_altered(space->id),
+                          false});
       }
       return DB_SUCCESS;
     });
@@ -234,7 +236,7 @@ Written Keeper::write(const std::function<bool()> &must_stop) {
 
   /* An import may have changed the ID of a file that has another name in a
   directory that is as it was. */
-  Writer writer(m_parts, must_stop, m_carried_import_seq == mark.import_seq,
+  Writer writer(m_parts, must_stop, m_carried_id_seq == mark.id_seq,
                 m_tested_times);
   bool is_written = writer.make(m_is_clean);
 
@@ -268,14 +270,14 @@ Written Keeper::write(const std::function<bool()> &must_stop) {
   m_is_clean = m_is_clean && !lister.has_loss();
   m_is_racy = lister.may_trust_more();
   changes.note_written(mark);
-  m_carried_import_seq = mark.import_seq;
+  m_carried_id_seq = mark.id_seq;
   m_parts.read_ids.clear();
 
   if (!m_is_racy && !changes.is_ddl_since(mark.seq) &&
       m_obstacle != lister.obstacle()) {
     m_obstacle = lister.obstacle();
     if (!m_obstacle.empty()) {
-      ib::info(ER_IB_MSG_383)
+      ib::info(MSG_OBSTACLE)
           << "Tablespace map: each start looks at more than it would have to: "
           << m_obstacle;
     }
@@ -330,14 +332,14 @@ void Keeper::run() {
     if (written == Written::YES) {
       if (!m_parts.changes.journal().is_written() && !has_warned_of_journal) {
         has_warned_of_journal = true;
-        ib::warn(ER_IB_MSG_383)
+        ib::warn(MSG_JOURNAL_NOT_WRITTEN)
             << "Tablespace map: its journal cannot be written to '"
             << map_path(JOURNAL_NAME) << "'; DDL makes a new map each time";
       }
     } else if (written == Written::NO && !has_ended() && !has_warned) {
       has_warned = true;
-      ib::warn(ER_IB_MSG_383) << "Tablespace map cannot be written to '"
-                              << map_path(TEMP_NAME) << "'";
+      ib::warn(MSG_NOT_WRITTEN) << "Tablespace map cannot be written to '"
+                                << map_path(TEMP_NAME) << "'";
     }
   }
 }
@@ -404,11 +406,11 @@ void Keeper::stop() {
     (void)current.write_session(true);
   }
   if (written == Written::STOPPED) {
-    ib::info(ER_IB_MSG_383)
+    ib::info(MSG_NO_TIME)
         << "Tablespace map was not written, for shutdown not to wait; the"
         << " next start looks at what has changed since the last one";
   } else if (written == Written::NO && !has_ended()) {
-    ib::warn(ER_IB_MSG_383) << "Tablespace map was not written";
+    ib::warn(MSG_NOT_WRITTEN) << "Tablespace map was not written";
   }
 }
 

@@ -21,8 +21,8 @@ What the directories hold, for a new map. */
 
 #include "dict0dict.h"
 #include "fil0fil.h"
+#include "fil0mapmsg.h"
 #include "fsp0fsp.h"
-#include "mysqld_error.h"
 
 namespace tablespace_map {
 
@@ -53,10 +53,11 @@ void Lister::add(const Directory &dir, const File &file, const Space *space) {
     const bool is_odd =
         space == nullptr
             ? m_opened_before.count(out.space_id) != 0
-            : space->has_autoextend ||
-                  space->path != m_roots.file_path(place_of(dir, file));
+            : space->must_open ||
+                  !is_same_path(space->path,
+                                m_roots.file_path(place_of(dir, file)));
 
-    if (is_odd || fsp_is_shared_tablespace(out.flags)) {
+    if (is_odd || dict_sys_t::is_reserved(out.space_id)) {
       m_summary.opened_at_start.push_back(out.space_id);
     } else if (FSP_FLAGS_GET_ENCRYPTION(out.flags)) {
       m_summary.encrypted.push_back(out.space_id);
@@ -247,7 +248,7 @@ bool Lister::walk(uint32_t root, const std::string &path, uint32_t parent,
   const auto times = m_times.of(
       phys, dir.identity, [&]() { return m_journal.test_times(phys); },
       [&]() {
-        ib::info(ER_IB_MSG_383)
+        ib::info(MSG_NO_TIMES)
             << "Tablespace map: '" << phys << "' does not get another time when"
             << " files are made in it; each start lists the directories of its"
             << " file system";

@@ -33,12 +33,12 @@ What the start takes from the map. */
 #include "dict0dict.h"
 #include "fil0fil.h"
 #include "fil0map.h"
+#include "fil0mapmsg.h"
 #include "fsp0fsp.h"
 #include "ibuf0ibuf.h"
 #include "log0log.h"
 #include "log0recv.h"
 #include "mach0data.h"
-#include "mysqld_error.h"
 #include "scope_guard.h"
 #include "sql/dd/cache/dictionary_client.h"
 #include "sql/dd/properties.h"
@@ -72,17 +72,6 @@ bool is_recognised(const std::string &path) {
 /** What known_space_id() did not know; checked() is told next, by the
 same thread, what it is. Empty if it knew it. */
 thread_local std::string t_unknown_file;
-
-/** @return the ID of a tablespace of the dictionary, or SPACE_UNKNOWN
-@param[in]  space  tablespace, or nullptr */
-space_id_t space_id_of(const dd::Tablespace *space) {
-  space_id_t space_id;
-
-  return space == nullptr || space->se_private_data().get(
-                                 dd_space_key_strings[DD_SPACE_ID], &space_id)
-             ? SPACE_UNKNOWN
-             : space_id;
-}
 
 /** @return the same, but the number of an undo tablespace, whose ID changes
 @param[in]  space  tablespace, or nullptr */
@@ -145,6 +134,15 @@ bool has_other_name(const dd::Tablespace *space) {
 }
 
 }  // namespace
+
+space_id_t space_id_of(const dd::Tablespace *space) {
+  space_id_t space_id;
+
+  return space == nullptr || space->se_private_data().get(
+                                 dd_space_key_strings[DD_SPACE_ID], &space_id)
+             ? SPACE_UNKNOWN
+             : space_id;
+}
 
 bool Start::recognise(const std::string &path, Found &found) const {
   uint32_t root;
@@ -215,7 +213,7 @@ void Start::begin(const scan_observer::Roots &roots) {
     return;
   }
 
-  ib::info(ER_IB_MSG_383) << "Tablespace map not used: " << reason;
+  ib::info(MSG_NOT_USED) << "Tablespace map not used: " << reason;
 }
 
 bool Start::take_from_journal(const Dir_key &key, const Watched_dir &dir,
@@ -386,15 +384,15 @@ bool Start::end(bool has_duplicates) {
 
   const size_t n_known = m_n_trusted + m_n_matched;
 
-  ib::info(ER_IB_MSG_383) << "Tablespace map: " << n_known << " of "
-                          << map()->reader.n_files()
-                          << " files are as they were; " << m_n_listed
-                          << " directories were listed and " << m_n_unknown
-                          << " headers read"
-                          << (m_listed_dir.empty()
-                                  ? ""
-                                  : "; one that had changed is '" +
-                                        m_listed_dir + "'");
+  ib::info(MSG_SCANNED) << "Tablespace map: " << n_known << " of "
+                        << map()->reader.n_files()
+                        << " files are as they were; " << m_n_listed
+                        << " directories were listed and " << m_n_unknown
+                        << " headers read"
+                        << (m_listed_dir.empty()
+                                ? ""
+                                : "; one that had changed is '" + m_listed_dir +
+                                      "'");
 
   if (m_current.rejected() != nullptr) {
     if (n_known > 0) {
@@ -404,18 +402,18 @@ bool Start::end(bool has_duplicates) {
     m_can_find = false;
     m_current.set(nullptr);
     g_status.state = "REJECTED";
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map not used: " << m_current.rejected();
+    ib::info(MSG_NOT_USED) << "Tablespace map not used: "
+                           << m_current.rejected();
     return false;
   }
 
   g_status.files_trusted = n_known;
   g_status.directories_changed = m_n_listed;
   if (!m_unread.journalled_dirs().empty()) {
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map: its journal has the changes of "
-        << m_unread.journalled_dirs().size() << " directories, with "
-        << m_n_journal_files << " files";
+    ib::info(MSG_JOURNAL) << "Tablespace map: its journal has the changes of "
+                          << m_unread.journalled_dirs().size()
+                          << " directories, with " << m_n_journal_files
+                          << " files";
   }
   return false;
 }
@@ -427,9 +425,9 @@ bool Start::scan_in_recovery() {
 
   for (const auto missing_id : recv_sys->missing_ids) {
     if (!fil_scanned_path(missing_id).empty()) {
-      ib::error(ER_IB_MSG_383)
-          << "Tablespace map was wrong about tablespace " << missing_id
-          << " and was removed; start the server again";
+      ib::error(MSG_WRONG) << "Tablespace map was wrong about tablespace "
+                           << missing_id
+                           << " and was removed; start the server again";
       is_any_found = true;
     }
   }
@@ -817,11 +815,9 @@ bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
   for (const auto space_id : ddl_log.ids) {
     Found found;
 
-    /* What is being made, or was removed, need not be in the map. General ones
-    are there by now. */
+    /* What is being made, or was removed, need not be in the map. */
     if (!m_current.is_dropped(space_id) &&
-        map()->reader.find(space_id, found) &&
-        !fsp_is_shared_tablespace(found.file.flags)) {
+        map()->reader.find(space_id, found)) {
       const auto name = space_name(map()->dir(found.dir), found.file);
 
       if (names.count(name) == 0) {
@@ -942,8 +938,8 @@ bool Start::fetch_tablespaces(
   m_can_find = false;
 
   if (reason != nullptr) {
-    ib::info(ER_IB_MSG_383)
-        << "Tablespace map: the dictionary is read in full: " << reason;
+    ib::info(MSG_IN_FULL) << "Tablespace map: the dictionary is read in full: "
+                          << reason;
     return false;
   }
 
@@ -959,23 +955,24 @@ bool Start::fetch_tablespaces(
   }
 
   tablespaces->insert(tablespaces->end(), found.begin(), found.end());
-  m_deferred.add_all(map()->reader.id(), std::move(added));
+  m_deferred.add_all(map()->reader.id(), map()->reader.summary().max_space_id,
+                     std::move(added));
   m_is_settled =
       !has_ddl &&
       std::none_of(found.begin(), found.end(), [](const auto *other) {
         return dd_tablespace_is_discarded(other) || has_other_name(other);
       });
-  ib::info(ER_IB_MSG_383) << "Tablespace map: " << found.size()
-                          << " tablespaces are read from the dictionary, the"
-                          << " others when they are used; "
-                          << difference.added.size() << " files were new, "
-                          << difference.gone.size() << " gone";
+  ib::info(MSG_BY_DIFFERENCE)
+      << "Tablespace map: " << found.size()
+      << " tablespaces are read from the dictionary, the"
+      << " others when they are used; " << difference.added.size()
+      << " files were new, " << difference.gone.size() << " gone";
   return true;
 }
 
 bool Start::is_dictionary_read() const {
   if (m_deferred.is_all() && !m_is_settled && trx_sys->found_prepared_trx) {
-    ib::info(ER_IB_MSG_383)
+    ib::info(MSG_IN_FULL)
         << "Tablespace map: the dictionary is read in full: a crash has left a"
            " prepared transaction, and DDL, or a name or a tablespace is gone";
   }
@@ -1002,8 +999,8 @@ void Start::note_validation(size_t n_differing, size_t n_left) {
                 !m_is_elsewhere);
 
   if (m_deferred.n_added() != 0) {
-    ib::info(ER_IB_MSG_383) << "Tablespace map: " << m_deferred.n_added()
-                            << " tablespaces are opened when they are used";
+    ib::info(MSG_DEFERRED) << "Tablespace map: " << m_deferred.n_added()
+                           << " tablespaces are opened when they are used";
   }
   m_deferred.learn_key();
 }
@@ -1024,7 +1021,7 @@ bool Start::is_unread(space_id_t space_id, const std::string &path) const {
          Place_finder{m_roots}.find(path) == place_of(dir, found.file);
 }
 
-bool Start::can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
+bool Start::can_wait(Fil_state state, space_id_t space_id,
                      const char *space_name, const std::string &path,
                      const dd::Properties &options,
                      std::atomic_size_t &n_validated) {
@@ -1037,14 +1034,14 @@ bool Start::can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
     (void)options.get(autoextend_size_str, &autoextend_size);
   }
   if (!m_may_wait || m_deferred.is_all() || autoextend_size > 0 ||
-      !is_unread(space_id, path) || fsp_is_shared_tablespace(flags)) {
+      !is_unread(space_id, path)) {
     return false;
   }
 
   const auto known = m_deferred.find(space_id);
 
   /* Its object is made later with the path that the map has. */
-  if (!known || known->name != space_name || known->path != path) {
+  if (!known || known->name != space_name || !is_same_path(known->path, path)) {
     return false;
   }
   m_deferred.add(space_id);

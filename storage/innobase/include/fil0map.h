@@ -36,12 +36,14 @@ journal of the map.
 #include "my_inttypes.h"
 
 #include "db0err.h"
+#include "dict0types.h"
 #include "fil0fil.h"
 #include "fil0journal.h"
 #include "fil0scan.h"
 #include "fil0types.h"
 
 class ha_tablespace_statistics;
+class st_alter_tablespace;
 
 namespace dd {
 class Properties;
@@ -243,15 +245,13 @@ its file, as the dictionary says. What opens it later reads the header.
 Thread-safe during validation.
 @param[in]      state        how the file compares with the dictionary
 @param[in]      space_id     tablespace ID
-@param[in]      flags        FSP flags in the dictionary
 @param[in]      space_name   name in the dictionary
 @param[in]      path         path of the file in the dictionary, normalized
 @param[in]      options      options in the dictionary
 @param[in,out]  n_validated  counts it if it can wait
 @return true if it can wait */
 [[nodiscard]] bool can_wait(Fil_state state, space_id_t space_id,
-                            uint32_t flags, const char *space_name,
-                            const std::string &path,
+                            const char *space_name, const std::string &path,
                             const dd::Properties &options,
                             std::atomic_size_t &n_validated);
 
@@ -300,6 +300,19 @@ void open(space_id_t space_id);
 /** As open(), by name.
 @param[in]  space_name  name of the tablespace */
 void open(const char *space_name);
+
+/** As open(), for a general tablespace that a table is about to be put into. If
+the dictionary cannot be read, the session has an error, and nothing is made.
+@param[in,out]  thd   session
+@param[in]      name  name of the tablespace */
+void open_general(THD *thd, const char *name);
+
+/** As open(), for the tablespace of an SDI table, which is not opened by means
+of the dictionary: purge and rollback would take it for dropped.
+@param[in]  table_id     ID of any table
+@param[in]  dict_locked  true if the caller holds the latch of the dictionary:
+                         nothing is done then */
+void open_sdi(table_id_t table_id, bool dict_locked);
 
 /** Make the objects of all encrypted tablespaces that were left out at
 start-up, since all of them are about to get another master key. If some cannot
@@ -385,6 +398,27 @@ class Import {
 
  private:
   const bool m_is_noted;
+};
+
+/** A general tablespace is created, altered or dropped as long as this object
+lives. A new one has another name than its file, and nothing in any directory
+says how one was altered: there is no map then until it can have that. */
+class Alter {
+ public:
+  /** Make the object of the tablespace if it was left out at start-up. The
+  caller holds no latch.
+  @param[in]  what   what is done
+  @param[in]  space  tablespace in the dictionary; nullptr if there is none yet
+*/
+  Alter(const st_alter_tablespace &what, const dd::Tablespace *space);
+  ~Alter();
+
+  Alter(const Alter &) = delete;
+  Alter &operator=(const Alter &) = delete;
+
+ private:
+  bool m_is_created{false};
+  bool m_is_altered{false};
 };
 
 /** Start the thread that writes the map. */

@@ -100,6 +100,18 @@ using Image_ptr = std::shared_ptr<Image>;
   return {dir.root, join(dir.path, file.name)};
 }
 
+/** @return true if paths are the same. MySQL spells that of a general
+tablespace in the data directory with a leading "./" or without, as it was when
+it was created. */
+[[nodiscard]] inline bool is_same_path(std::string_view one,
+                                       std::string_view other) {
+  const auto plain = [](std::string_view path) {
+    return path.substr(0, 2) == "./" ? path.substr(2) : path;
+  };
+
+  return plain(one) == plain(other);
+}
+
 /** @return what a map depends on besides directories and files
 @param[in]  roots  directories that are scanned */
 [[nodiscard]] std::string config_of(const Roots &roots);
@@ -218,6 +230,7 @@ class Changes {
     uint64_t seq;
     uint64_t stale_seq;
     uint64_t import_seq;
+    uint64_t id_seq;
   };
 
   /** @param[in]  roots    directories that are scanned
@@ -250,10 +263,26 @@ class Changes {
   @param[in]  space_id  tablespace ID */
   void note_autoextend(space_id_t space_id);
 
-  /** A file gets another tablespace ID: there is no map from now on. */
-  void begin_import();
+  /** A file gets another tablespace ID, or its tablespace something else that
+  the map has: there is no map from now on.
+  @param[in]  has_new_id  whether it is an ID */
+  void begin_import(bool has_new_id);
 
-  void end_import();
+  /** It has it.
+  @param[in]  has_new_id  as before */
+  void end_import(bool has_new_id);
+
+  /** begin_import() for a tablespace that gets another name, which the
+  dictionary may take back: later starts look it up there.
+  @param[in]  space_id  tablespace ID */
+  void begin_alter(space_id_t space_id);
+
+  /** @return true if that was done
+  @param[in]  space_id  tablespace ID */
+  [[nodiscard]] bool is_altered(space_id_t space_id) const {
+    const std::lock_guard guard(m_altered_mutex);
+    return m_altered.count(space_id) != 0;
+  }
 
   /** The journal of the map that the server keeps. */
   [[nodiscard]] Journal &journal() { return m_journal; }
@@ -278,7 +307,9 @@ class Changes {
 
   [[nodiscard]] bool is_importing() const { return m_n_imports != 0; }
 
-  [[nodiscard]] Mark mark() const { return {m_seq, m_stale_seq, m_import_seq}; }
+  [[nodiscard]] Mark mark() const {
+    return {m_seq, m_stale_seq, m_import_seq, m_id_seq};
+  }
 
   /** @return seq() when the map was begun that is in the file */
   [[nodiscard]] uint64_t written_seq() const { return m_written_seq; }
@@ -297,7 +328,7 @@ class Changes {
 
   /** The map of the start-up is right. DDL of the start itself is not in the
   journal. */
-  void note_start_written() { note_written({m_seq, FIRST_SEQ, 0}); }
+  void note_start_written() { note_written({m_seq, FIRST_SEQ, 0, 0}); }
 
   /** The map in the file is not right. */
   void set_stale() { m_written_stale_seq = 0; }
@@ -311,6 +342,7 @@ class Changes {
   std::atomic<uint64_t> m_seq{FIRST_SEQ};
   std::atomic<uint64_t> m_n_ddl{0};
   std::atomic<uint64_t> m_import_seq{0};
+  std::atomic<uint64_t> m_id_seq{0};
   std::atomic<uint64_t> m_n_imports{0};
   std::atomic<uint64_t> m_written_seq{0};
   /** What neither the map nor its journal has, and what it was when the map was
@@ -321,6 +353,9 @@ class Changes {
   /** Protects m_finder. No other latch is requested under it. */
   std::mutex m_finder_mutex;
   Place_finder m_finder;
+  /** Protects m_altered. No other latch is requested under it. */
+  mutable std::mutex m_altered_mutex;
+  std::unordered_set<space_id_t> m_altered;
 };
 
 }  // namespace tablespace_map

@@ -29,8 +29,9 @@ struct Space {
   std::string name;
   /** Path of its file, as the server has it. */
   std::string path;
-  /** True if the dictionary says by how much its file grows. */
-  bool has_autoextend;
+  /** True if each start has to look it up and open it: the dictionary says by
+  how much its file grows, or its name may not be what it was. */
+  bool must_open;
   /** True if it was found in a directory. */
   bool is_seen{false};
 };

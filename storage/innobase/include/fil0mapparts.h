@@ -136,11 +136,14 @@ class Deferred {
   /** All tablespaces are deferred that the start has not fetched, since the
   dictionary is known to agree with the files but for those that have changed.
   @param[in]  map_id  map of the start
+  @param[in]  max_id  the largest ID that one of them may have
   @param[in]  added   tablespaces whose headers were read, since the journal has
                       their files and the map has not: they are opened now. If
                       that map has such an ID, the file is elsewhere. */
-  void add_all(uint64_t map_id, std::unordered_set<space_id_t> added) {
+  void add_all(uint64_t map_id, space_id_t max_id,
+               std::unordered_set<space_id_t> added) {
     m_start_map_id = map_id;
+    m_max_id = max_id;
     m_added = std::move(added);
     m_is_all = true;
   }
@@ -163,7 +166,18 @@ class Deferred {
   [[nodiscard]] bool has(space_id_t space_id) const;
 
   /** @return true if there are any */
-  [[nodiscard]] bool any() const { return m_is_all || !m_ids.empty(); }
+  [[nodiscard]] bool any() const { return !m_has_ended && were_any(); }
+
+  /** @return true if there were any when the server had started */
+  [[nodiscard]] bool were_any() const { return m_is_all || !m_ids.empty(); }
+
+  /** A tablespace is being dropped. Thread-safe.
+  @param[in]  space_id  tablespace ID */
+  void note_dropped(space_id_t space_id);
+
+  /** All of them have objects, or were dropped: there are none any more, as
+  after a start without the map. */
+  void end();
 
   /** Find a tablespace in the current map.
   @param[in]  space_id  tablespace ID
@@ -194,11 +208,15 @@ class Deferred {
   bool m_is_validating{false};
   bool m_is_all{false};
   uint64_t m_start_map_id{0};
+  space_id_t m_max_id{0};
   std::unordered_set<space_id_t> m_added;
-  /** Protects m_ids during the validation; they do not change after that. No
-  other latch is requested under it. */
+  std::atomic_bool m_has_ended{false};
+  /** Protects what is below; m_ids do not change after the validation. No other
+  latch is requested under it. */
   mutable std::mutex m_mutex;
   std::unordered_set<space_id_t> m_ids;
+  /** Those that were dropped since the start. */
+  std::unordered_set<space_id_t> m_gone;
 };
 
 /** Reads the headers after the start that were not read then, and opens the
@@ -297,6 +315,15 @@ class Write_policy {
 
 struct Parts;
 
+/** @return the ID of a tablespace of the dictionary, or SPACE_UNKNOWN
+@param[in]  space  tablespace, or nullptr */
+[[nodiscard]] space_id_t space_id_of(const dd::Tablespace *space);
+
+/** Make the object of a tablespace that was left out at start-up, as the
+dictionary says: the map may not know its file any more.
+@param[in]  space  tablespace in the dictionary */
+void open_general(const dd::Tablespace &space);
+
 /** Writes the map when it is time to, with a thread of its own, and uses it
 from then on. */
 class Keeper {
@@ -341,8 +368,8 @@ class Keeper {
   bool m_is_file_right{false};
   /** True if a later map may know or trust more than the last one. */
   bool m_is_racy{false};
-  /** Imports before the last map. */
-  uint64_t m_carried_import_seq{0};
+  /** Changes of IDs before the last map. */
+  uint64_t m_carried_id_seq{0};
   /** What keeps starts from reading less, as it was said last. */
   std::string m_obstacle;
   os_event_t m_stop{nullptr};
@@ -396,9 +423,9 @@ class Start : public scan_observer::Observer {
                          std::vector<const dd::Tablespace *> *tablespaces);
   bool is_dictionary_read() const;
   bool is_unread(space_id_t space_id, const std::string &path) const;
-  bool can_wait(Fil_state state, space_id_t space_id, uint32_t flags,
-                const char *space_name, const std::string &path,
-                const dd::Properties &options, std::atomic_size_t &n_validated);
+  bool can_wait(Fil_state state, space_id_t space_id, const char *space_name,
+                const std::string &path, const dd::Properties &options,
+                std::atomic_size_t &n_validated);
   void note_opened(space_id_t space_id, const std::string &path);
   void note_validation(size_t n_differing, size_t n_left);
 

@@ -216,16 +216,21 @@ TEST_F(fil0maplist, ListsAll) {
 
 TEST_F(fil0maplist, WhatEachStartHasToOpen) {
   make_table("a", "grows", 1);
-  m_spaces.back().has_autoextend = true;
+  m_spaces.back().must_open = true;
   make_table("a", "elsewhere", 2);
   m_spaces.back().path = m_data + "a/elsewhere.ibd";
   make_table("a", "general", 3, FLAGS | FSP_FLAGS_MASK_SHARED);
   make_table("a", "plain", 4);
+  make_table("", "in_the_root", 5, FLAGS | FSP_FLAGS_MASK_SHARED);
+  m_spaces.back().path = "in_the_root.ibd";
+  make_table("", "mysql", dict_sys_t::s_dict_space_id,
+             FLAGS | FSP_FLAGS_MASK_SHARED);
 
   const auto made = list();
   ASSERT_NE(nullptr, made.image);
-  EXPECT_EQ((std::vector<space_id_t>{1, 2, 3}),
+  EXPECT_EQ((std::vector<space_id_t>{1, 2, dict_sys_t::s_dict_space_id}),
             made.image->reader.summary().opened_at_start);
+  EXPECT_EQ(5U, made.image->reader.summary().max_space_id);
 }
 
 TEST_F(fil0maplist, WhatKeepsADirectoryFromBeingTrusted) {
