@@ -50,6 +50,7 @@ POOL_LOAD = "innodb_buffer_pool_load_by_runs"
 POOL_OPEN = "innodb_buffer_pool_load_when_open"
 POOL_DUMP = "innodb_buffer_pool_dump_interval"
 READ_AHEAD = "innodb_read_ahead_by_runs"
+LATE_STATS = "innodb_stats_transient_late"
 
 STOCK_VALUES = {
     FADVISE: "OFF",
@@ -76,6 +77,7 @@ STOCK_VALUES = {
     POOL_OPEN: "OFF",
     POOL_DUMP: "0",
     READ_AHEAD: "OFF",
+    LATE_STATS: "OFF",
 }
 """Value of each of our variables that gives upstream's behaviour."""
 
