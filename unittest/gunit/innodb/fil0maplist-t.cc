@@ -26,6 +26,7 @@ the test says. */
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/innobase/include/dict0dict.h"
 #include "storage/innobase/include/fil0fil.h"
 #include "storage/innobase/include/fil0maplist.h"
 #include "storage/innobase/include/fsp0fsp.h"
