@@ -459,7 +459,7 @@ TEST_F(fil0map, NewSession) {
 /** Maps of the format before and after this one. */
 TEST_F(fil0map, OtherFormats) {
   auto bytes = encode(sample());
-  for (const char version : {0, 1, 2, 3, 4, 5, 6, 7, 9}) {
+  for (const char version : {0, 1, 2, 3, 4, 5, 6, 7, 8, 10}) {
     bytes[7] = version;
     EXPECT_FALSE(is_map(bytes));
   }

@@ -222,8 +222,6 @@ TEST_F(fil0maplist, WhatEachStartHasToOpen) {
   m_spaces.back().path = m_data + "a/elsewhere.ibd";
   make_table("a", "general", 3, FLAGS | FSP_FLAGS_MASK_SHARED);
   make_table("a", "plain", 4);
-  make_table("", "in_the_root", 5, FLAGS | FSP_FLAGS_MASK_SHARED);
-  m_spaces.back().path = "in_the_root.ibd";
   make_table("", "mysql", dict_sys_t::s_dict_space_id,
              FLAGS | FSP_FLAGS_MASK_SHARED);
 
@@ -231,7 +229,16 @@ TEST_F(fil0maplist, WhatEachStartHasToOpen) {
   ASSERT_NE(nullptr, made.image);
   EXPECT_EQ((std::vector<space_id_t>{1, 2, dict_sys_t::s_dict_space_id}),
             made.image->reader.summary().opened_at_start);
-  EXPECT_EQ(5U, made.image->reader.summary().max_space_id);
+  EXPECT_EQ(4U, made.image->reader.summary().max_space_id);
+}
+
+TEST_F(fil0maplist, HowPathsInTheDataDirectoryAreSpelled) {
+  using tablespace_map::is_same_path;
+
+  EXPECT_TRUE(is_same_path("g.ibd", "./g.ibd"));
+  EXPECT_TRUE(is_same_path("./a/t.ibd", "./a/t.ibd"));
+  EXPECT_FALSE(is_same_path("./a/t.ibd", "./t.ibd"));
+  EXPECT_FALSE(is_same_path("/g.ibd", "./g.ibd"));
 }
 
 TEST_F(fil0maplist, WhatKeepsADirectoryFromBeingTrusted) {
