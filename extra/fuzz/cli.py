@@ -42,8 +42,9 @@ _FLAGS = (
 _LINK = ("-fuse-ld=lld", "-Wl,--gc-sections", "-Wl,--unresolved-symbols=ignore-all", "-no-pie")
 _RUNS = re.compile(r"^stat::number_of_executed_units: +(\d+)$", re.MULTILINE)
 _RIGHT = re.compile(r"^stat::right_inputs: +(\d+)$", re.MULTILINE)
-# One input in so many must be what it is made for, or the mutations lead nowhere.
-MAX_WRONG = 100
+# One input in so many must be what it is made for, or the mutations lead nowhere. Of a million inputs 6,675 are maps,
+# and 1,369 when mutations give them the magic of another format.
+MAX_WRONG = 300
 _HERE = Path(__file__).parent
 
 
