@@ -13,6 +13,7 @@ behind them. */
 
 #include "fil0check.h"
 #include "fil0observe.h"
+#include "right_inputs.h"
 #include "sql/current_thd.h"
 #include "sync0sync.h"
 #include "ut0log.h"
@@ -33,12 +34,6 @@ static uint32_t number_at(const uint8_t *data, size_t at) {
   return uint32_t{data[at]} << 24 | uint32_t{data[at + 1]} << 16 |
          uint32_t{data[at + 2]} << 8 | data[at + 3];
 }
-
-/** How many inputs had an ID, told at the end. */
-static struct Right_inputs {
-  uint64_t n{0};
-  ~Right_inputs() { fprintf(stderr, "stat::right_inputs: %lu\n", n); }
-} g_right;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
   constexpr size_t FIRST = 34, SECOND = 38, SIZES = 4;

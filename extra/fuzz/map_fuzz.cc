@@ -15,6 +15,7 @@ checksums are 0 here, so that they keep nothing out. */
 #include <vector>
 
 #include "unittest/gunit/innodb/fil0map-content.h"
+#include "right_inputs.h"
 #include "ut0crc32.h"
 
 using namespace tablespace_map;
@@ -97,12 +98,6 @@ static void ask_anything(const Reader &reader) {
   (void)reader.read_ids([&](space_id_t id) { (void)reader.find(id, found); });
   (void)reader.check();
 }
-
-/** How many inputs were maps, told at the end. */
-static struct Right_inputs {
-  uint64_t n{0};
-  ~Right_inputs() { fprintf(stderr, "stat::right_inputs: %lu\n", n); }
-} g_right;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
   const std::string bytes(reinterpret_cast<const char *>(data), n_bytes);

@@ -151,6 +151,14 @@ void make_object(space_id_t space_id, const Known &known, bool must) {
                      known.path.c_str(), false, false);
 }
 
+/** Make the object of a tablespace that was left out, which somebody needs.
+@param[in]  space_id  tablespace ID
+@param[in]  known     its file */
+void open_known(space_id_t space_id, const Known &known) {
+  set_read_ahead(space_id, known, read_for_object(known));
+  make_object(space_id, known, true);
+}
+
 /** A tablespace of the dictionary that was left out at start-up and has no
 object. */
 struct Left_out {
@@ -403,19 +411,13 @@ void open(space_id_t space_id) {
     return;
   }
   if (const auto known = parts().deferred.find(space_id)) {
-    set_read_ahead(space_id, *known, read_for_object(*known));
-    make_object(space_id, *known, true);
+    open_known(space_id, *known);
   }
 }
 
 void open_general(const dd::Tablespace &space) {
-  const auto of_this = left_out({&space});
-
-  if (!of_this.empty()) {
-    const auto &found = of_this.front();
-
-    set_read_ahead(found.id, found.known, read_for_object(found.known));
-    make_object(found.id, found.known, true);
+  for (const auto &found : left_out({&space})) {
+    open_known(found.id, found.known);
   }
 }
 

@@ -272,8 +272,8 @@ class Changes {
   @param[in]  has_new_id  as before */
   void end_import(bool has_new_id);
 
-  /** begin_import() for a tablespace that gets another name, which the
-  dictionary may take back: later starts look it up there.
+  /** begin_import() for a tablespace that gets another name or other options,
+  which the dictionary may take back: later starts look it up there.
   @param[in]  space_id  tablespace ID */
   void begin_alter(space_id_t space_id);
 
