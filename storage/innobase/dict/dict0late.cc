@@ -9,6 +9,7 @@ Statistics of tables that a start opens, when somebody asks for them. */
 
 #include "dict0late.h"
 
+#include <array>
 #include <mutex>
 
 #include "sql/key.h"
@@ -46,10 +47,15 @@ void need(dict_table_t *table) {
   if (table->stat_initialized) {
     return;
   }
+  if (dict_stats_is_persistent_enabled(table)) {
+    /* By now; those are read from a table, with a metadata lock. */
+    dict_stats_init(table);
+    return;
+  }
   /* Many connections may ask for the same at once, right after the start. No
-  other latch is held when this one is requested. */
-  static std::mutex mutex;
-  const std::lock_guard guard(mutex);
+  other latch is held when one of these is requested. */
+  static std::array<std::mutex, 64> mutexes;
+  const std::lock_guard guard(mutexes[table->id % mutexes.size()]);
 
   dict_stats_init(table);
 }

@@ -37,11 +37,12 @@ Tablespaces whose objects the start has not made. */
 #include "mysqld_error.h"
 #include "os0enc.h"
 #include "sql/dd/cache/dictionary_client.h"
-#include "sql/dd/dictionary.h"
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
 #include "sql/handler.h"
+#include "sql/mdl.h"
 #include "sql/sql_backup_lock.h"
+#include "sql/sql_class.h"
 #include "sql/sql_error.h"
 #include "srv0srv.h"
 
@@ -429,10 +430,25 @@ void open_general(THD *thd, const char *name) {
   const dd::cache::Dictionary_client::Auto_releaser releaser(client);
   const dd::Tablespace *space = nullptr;
 
-  /* Who makes a temporary table has no lock yet. */
-  if (!dd::acquire_shared_tablespace_mdl(thd, name, false) &&
-      !client->acquire(dd::String_type(name), &space) && space != nullptr) {
+  /* Who makes a temporary table has no lock of it. Others have the same one,
+  and what is being altered or dropped is not waited for. */
+  auto &locks = thd->mdl_context;
+  MDL_request request;
+
+  request.ticket = nullptr;
+  if (!locks.owns_equal_or_stronger_lock(MDL_key::TABLESPACE, "", name,
+                                         MDL_INTENTION_EXCLUSIVE)) {
+    MDL_REQUEST_INIT(&request, MDL_key::TABLESPACE, "", name,
+                     MDL_INTENTION_EXCLUSIVE, MDL_EXPLICIT);
+    if (locks.try_acquire_lock(&request) || request.ticket == nullptr) {
+      return;
+    }
+  }
+  if (!client->acquire(dd::String_type(name), &space) && space != nullptr) {
     open_general(*space);
+  }
+  if (request.ticket != nullptr) {
+    locks.release_lock(request.ticket);
   }
 }
 
