@@ -283,10 +283,7 @@ void Changes::end_import(bool has_new_id) {
 }
 
 void Changes::begin_alter(space_id_t space_id) {
-  {
-    const std::lock_guard guard(m_altered_mutex);
-    m_altered.insert(space_id);
-  }
+  look_up(space_id);
   begin_import(false);
 }
 

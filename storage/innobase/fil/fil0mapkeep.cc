@@ -163,7 +163,7 @@ class Writer : private Server {
                  space->purpose == FIL_TYPE_TABLESPACE) {
         spaces.push_back({space->id, space->flags, space->name, node->name,
                           space->autoextend_size_in_bytes > 0 ||
-                              m_parts.changes.is_altered(space->id),
+                              m_parts.changes.is_looked_up(space->id),
                           false});
       }
       return DB_SUCCESS;

@@ -991,6 +991,9 @@ void Start::note_opened(space_id_t space_id, const std::string &path) {
 
   if (finder.find(path) != finder.find(space->files.front().name)) {
     m_is_elsewhere = true;
+  } else if (!is_same_path(path, space->files.front().name)) {
+    /* Behind a link, say. The map would keep the name that recovery found. */
+    m_changes.look_up(space_id);
   }
 }
 

@@ -277,11 +277,19 @@ class Changes {
   @param[in]  space_id  tablespace ID */
   void begin_alter(space_id_t space_id);
 
-  /** @return true if that was done
+  /** Later starts look a tablespace up in the dictionary, and open it as that
+  says.
   @param[in]  space_id  tablespace ID */
-  [[nodiscard]] bool is_altered(space_id_t space_id) const {
-    const std::lock_guard guard(m_altered_mutex);
-    return m_altered.count(space_id) != 0;
+  void look_up(space_id_t space_id) {
+    const std::lock_guard guard(m_looked_up_mutex);
+    m_looked_up.insert(space_id);
+  }
+
+  /** @return true if they do
+  @param[in]  space_id  tablespace ID */
+  [[nodiscard]] bool is_looked_up(space_id_t space_id) const {
+    const std::lock_guard guard(m_looked_up_mutex);
+    return m_looked_up.count(space_id) != 0;
   }
 
   /** The journal of the map that the server keeps. */
@@ -353,9 +361,9 @@ class Changes {
   /** Protects m_finder. No other latch is requested under it. */
   std::mutex m_finder_mutex;
   Place_finder m_finder;
-  /** Protects m_altered. No other latch is requested under it. */
-  mutable std::mutex m_altered_mutex;
-  std::unordered_set<space_id_t> m_altered;
+  /** Protects m_looked_up. No other latch is requested under it. */
+  mutable std::mutex m_looked_up_mutex;
+  std::unordered_set<space_id_t> m_looked_up;
 };
 
 }  // namespace tablespace_map

@@ -30,7 +30,7 @@ struct Space {
   /** Path of its file, as the server has it. */
   std::string path;
   /** True if each start has to look it up and open it: the dictionary says by
-  how much its file grows, or its name may not be what it was. */
+  how much its file grows, or its name or its path may not be those. */
   bool must_open;
   /** True if it was found in a directory. */
   bool is_seen{false};

@@ -383,11 +383,12 @@ last into the dictionary. The functions that are not explained are the hooks of
 the same names in fil0map.h. */
 class Start : public scan_observer::Observer {
  public:
-  Start(Roots &roots, Current_map &current, Unread &unread, Deferred &deferred,
-        Read_ids &read_ids)
+  Start(Roots &roots, Current_map &current, Changes &changes, Unread &unread,
+        Deferred &deferred, Read_ids &read_ids)
       : Observer(scan_observer::Place::MEMORY),
         m_roots(roots),
         m_current(current),
+        m_changes(changes),
         m_unread(unread),
         m_deferred(deferred),
         m_read_ids(read_ids) {}
@@ -494,6 +495,7 @@ class Start : public scan_observer::Observer {
 
   Roots &m_roots;
   Current_map &m_current;
+  Changes &m_changes;
   Unread &m_unread;
   Deferred &m_deferred;
   Read_ids &m_read_ids;
@@ -548,7 +550,7 @@ struct Parts {
   Verifier verifier{unread, deferred};
   /** What the scan learned from headers that the map could not spare it. */
   Read_ids read_ids;
-  Start start{roots, current, unread, deferred, read_ids};
+  Start start{roots, current, changes, unread, deferred, read_ids};
   Keeper keeper{*this};
 };
 
