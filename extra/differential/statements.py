@@ -38,7 +38,7 @@ class Statements:
         # Tables that somebody was told to make, with their schemas; some are not there any more.
         self.made: list[str] = []
         self.n_xa = 0
-        self.n_links = 0
+        self.n_saved = 0
         self.is_encrypted = False
 
     def name(self, number: int) -> str:
@@ -148,8 +148,11 @@ class Statements:
         path = self.path(table)
         if path is None:
             return self.insert(table)
-        saved = self.home / "tmp/import"
-        return (f"FLUSH TABLES {table} FOR EXPORT;\n\\! cp {path} {saved} 2>/dev/null\n"
+        # Other clients make copies, too; and one of a file that has just been created may be empty. MySQL's IMPORT of an
+        # empty file ends the server.
+        self.n_saved += 1
+        saved = self.home / f"tmp/import{self.n_saved}"
+        return (f"FLUSH TABLES {table} FOR EXPORT;\n\\! cp {path} {saved} 2>/dev/null; test -s {saved} || rm -f {saved}\n"
                 f"UNLOCK TABLES;ALTER TABLE {table} DISCARD TABLESPACE;\n\\! mv {saved} {path} 2>/dev/null\n"
                 f"ALTER TABLE {table} IMPORT TABLESPACE;")
 
@@ -158,8 +161,8 @@ class Statements:
         path = self.path(table)
         if path is None:
             return self.insert(table)
-        self.n_links += 1
-        saved = self.home / f"tmp/link{self.n_links}"
+        self.n_saved += 1
+        saved = self.home / f"tmp/link{self.n_saved}"
         statements = (f"FLUSH TABLES {table} FOR EXPORT;\n\\! ln -f {path} {saved} 2>/dev/null\n"
                       f"UNLOCK TABLES;TRUNCATE TABLE {table};ALTER TABLE {table} DISCARD TABLESPACE;\n"
                       f"\\! ln {saved} {path} 2>/dev/null\n")
