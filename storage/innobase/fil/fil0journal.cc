@@ -24,9 +24,12 @@ Numbers are big endian. A string is its length in 4 bytes and its bytes.
               8 inode, 8 mtime, 8 ctime of the directory
        LOST   4 root, string path of the directory
        CLOSED nothing; the server was shut down, and all before is on disk
+       LOOK_UP
+              4 tablespace of which the dictionary says more than the map
 
 Reading ends at the first record that is not whole. What is lost by that is a
-directory that has another identity, and is listed.
+directory that has another identity, and is listed; or by how much a file grows
+until it is used.
 
 Why it can be believed:
 - A directory is believed if its identity is the one that the last END says, and
@@ -79,7 +82,8 @@ enum class Kind : uint8_t {
   BEGIN = 2,
   END = 3,
   LOST = 4,
-  CLOSED = 5
+  CLOSED = 5,
+  LOOK_UP = 6
 };
 
 /** @return a record
@@ -136,6 +140,11 @@ std::string make_lost(const Dir_key &dir) {
     out.num<4>(dir.first);
     out.str(dir.second);
   });
+}
+
+std::string make_look_up(space_id_t space_id) {
+  return make_record(Kind::LOOK_UP,
+                     [space_id](Out &out) { out.num<4>(space_id); });
 }
 
 std::string make_closed() {
@@ -266,6 +275,10 @@ Replayed replay_journal(std::string_view bytes, uint64_t map_id,
         }
         break;
       }
+      case Kind::LOOK_UP:
+        replayed.looked_up.insert(in.num<4>());
+        is_good = is_good && in.is_at_end();
+        break;
       case Kind::CLOSED:
         is_closed = true;
         is_good = is_good && in.is_at_end();
@@ -538,6 +551,15 @@ bool Journal::end_change(const Change &change) {
   return record(change, dir);
 }
 
+void Journal::note_looked_up(space_id_t space_id) {
+  const std::lock_guard guard(m_mutex);
+
+  if (m_is_mapping) {
+    m_looked_up.insert(space_id);
+  }
+  (void)write(make_look_up(space_id));
+}
+
 Times Journal::test_times(const std::string &path) {
   const std::lock_guard guard(m_mutex);
 
@@ -579,6 +601,7 @@ void Journal::end_mapping() {
   m_is_mapping = false;
   m_touched.clear();
   m_touched_ids.clear();
+  m_looked_up.clear();
   m_found_again.clear();
   m_made.clear();
 }
@@ -649,6 +672,10 @@ void Journal::end_map(const std::string &file, uint64_t map_id,
       records += make_lost(key);
     }
     ++it;
+  }
+
+  for (const auto space_id : m_looked_up) {
+    records += make_look_up(space_id);
   }
 
   end_mapping();

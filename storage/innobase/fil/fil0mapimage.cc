@@ -256,15 +256,20 @@ bool Changes::begin_file(space_id_t space_id, const std::string &path,
 void Changes::note_autoextend(space_id_t space_id) {
   const auto image = m_is_serving ? m_current.image() : nullptr;
 
-  if (image != nullptr && fsp_is_ibd_tablespace(space_id)) {
-    const auto &ids = image->reader.summary().opened_at_start;
-
-    if (!std::binary_search(ids.begin(), ids.end(), space_id)) {
-      m_last_nsec = now_nsec();
-      ++m_stale_seq;
-      ++m_seq;
-    }
+  if (image == nullptr || !fsp_is_ibd_tablespace(space_id) ||
+      is_looked_up(space_id)) {
+    return;
   }
+  const auto &ids = image->reader.summary().opened_at_start;
+
+  if (std::binary_search(ids.begin(), ids.end(), space_id)) {
+    return;
+  }
+  look_up(space_id);
+  m_journal.note_looked_up(space_id);
+  m_last_nsec = now_nsec();
+  ++m_stale_seq;
+  ++m_seq;
 }
 
 void Changes::begin_import(bool has_new_id) {

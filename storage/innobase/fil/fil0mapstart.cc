@@ -109,6 +109,20 @@ bool is_single(const std::string &path, space_id_t space_id) {
   return header.is_of(space_id) && !fsp_is_shared_tablespace(header.flags);
 }
 
+/** Do something with each file of a table or a general tablespace that recovery
+has opened.
+@param[in]  use  called with each file
+@return false if that failed */
+template <typename Use>
+bool for_each_opened(Use &&use) {
+  return Fil_iterator::for_each_file([&](fil_node_t *file) {
+           if (fsp_is_ibd_tablespace(file->space->id)) {
+             use(*file);
+           }
+           return DB_SUCCESS;
+         }) == DB_SUCCESS;
+}
+
 /** Look a tablespace up in the dictionary.
 @param[in]   client  dictionary client
 @param[in]   name    its name
@@ -763,6 +777,7 @@ const char *Start::find_difference(Difference &difference) const {
 }
 
 bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
+                         bool must_ask,
                          std::map<std::string, space_id_t> &names,
                          std::unordered_set<std::string> &maybe) {
   std::unordered_set<uint32_t> undo_nums;
@@ -784,7 +799,7 @@ bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
     return false;
   }
 
-  const auto add = [&](space_id_t space_id) {
+  const auto add = [&](space_id_t space_id, const fil_node_t *file = nullptr) {
     Found found;
 
     if (difference.added_paths.count(space_id) != 0 ||
@@ -792,7 +807,16 @@ bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
       return;
     }
     if (map()->reader.find(space_id, found)) {
-      names[space_name(map()->dir(found.dir), found.file)] = space_id;
+      const auto &dir = map()->dir(found.dir);
+      auto name = space_name(dir, found.file);
+
+      if (must_ask || file == nullptr || found.file.is_stray ||
+          name != file->space->name ||
+          m_roots.file_path(place_of(dir, found.file)) != file->name) {
+        names[std::move(name)] = space_id;
+      } else if (names.count(name) == 0) {
+        m_changes.look_up(space_id, false);
+      }
     } else {
       is_good = false;
     }
@@ -802,15 +826,19 @@ bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
     add(space_id);
   }
 
-  /* What recovery has opened. */
-  const dberr_t err = Fil_iterator::for_each_file([&](fil_node_t *node) {
-    const auto id = node->space->id;
+  for (const auto space_id : m_replayed.looked_up) {
+    Found found;
 
-    if (fsp_is_ibd_tablespace(id)) {
-      add(id);
+    /* It may have been made and dropped since the map was. */
+    if (map()->reader.find(space_id, found)) {
+      add(space_id);
     }
-    return DB_SUCCESS;
-  });
+  }
+
+  /* What recovery has opened, if that is not as the map has it. Of the others
+  the dictionary says what the map does, as of those that are not open. */
+  const bool is_good_end =
+      for_each_opened([&](const auto &file) { add(file.space->id, &file); });
 
   for (const auto space_id : ddl_log.ids) {
     Found found;
@@ -827,7 +855,7 @@ bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
     }
   }
 
-  return is_good && err == DB_SUCCESS;
+  return is_good && is_good_end;
 }
 
 bool Start::fetch_tablespaces(
@@ -835,6 +863,11 @@ bool Start::fetch_tablespaces(
     std::vector<const dd::Tablespace *> *tablespaces) {
   m_deferred.begin(srv_validate_tablespace_paths || recv_needed_recovery ||
                    !ibuf_is_empty());
+
+  /* Until it is known that the dictionary has them as recovery has opened them:
+  it may say nothing of them before transactions are committed. */
+  (void)for_each_opened(
+      [this](const auto &file) { m_changes.look_up(file.space->id); });
 
   if (map() == nullptr || !m_can_find) {
     return false;
@@ -852,6 +885,8 @@ bool Start::fetch_tablespaces(
 
   const Ddl_log ddl_log;
   const bool has_ddl = ddl_log.is_pending || is_ddl_recovered();
+  /* With a prepared transaction MySQL closes what is discarded. */
+  const bool must_ask = has_ddl || trx_sys->found_prepared_trx;
   const char *reason = nullptr;
 
   if (!ibuf_is_empty()) {
@@ -875,7 +910,8 @@ bool Start::fetch_tablespaces(
   if (reason == nullptr) {
     reason = find_difference(difference);
   }
-  if (reason == nullptr && !needed_names(difference, ddl_log, names, maybe)) {
+  if (reason == nullptr &&
+      !needed_names(difference, ddl_log, must_ask, names, maybe)) {
     reason = "tablespaces are not those of the map";
   }
 
@@ -983,17 +1019,17 @@ void Start::note_opened(space_id_t space_id, const std::string &path) {
   const auto space = fil_space_get(space_id);
 
   if (!g_enabled || !fsp_is_ibd_tablespace(space_id) || space == nullptr ||
-      space->files.empty() || path == space->files.front().name) {
+      space->files.empty()) {
     return;
   }
+  /* Behind a link, say, recovery finds it under another name. */
+  const bool is_same = is_same_path(path, space->files.front().name);
+  m_changes.look_up(space_id, !is_same);
 
   Place_finder finder{m_roots};
 
-  if (finder.find(path) != finder.find(space->files.front().name)) {
+  if (!is_same && finder.find(path) != finder.find(space->files.front().name)) {
     m_is_elsewhere = true;
-  } else if (!is_same_path(path, space->files.front().name)) {
-    /* Behind a link, say. The map would keep the name that recovery found. */
-    m_changes.look_up(space_id);
   }
 }
 

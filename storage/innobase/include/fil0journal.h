@@ -84,6 +84,8 @@ struct Replayed {
   /** Larger than the number of any change. */
   uint64_t next_no{1};
   Watched_dirs dirs;
+  /** Tablespaces that have to be looked up in the dictionary. */
+  std::set<space_id_t> looked_up;
 
   /** @return what it says of a directory, or nullptr
   @param[in]  root  number of the root
@@ -169,6 +171,11 @@ class Journal {
   @return false if the journal does not cover it */
   bool end_change(const Change &change);
 
+  /** The next start has to look a tablespace up in the dictionary: that says
+  more of it than the map.
+  @param[in]  space_id  tablespace ID */
+  void note_looked_up(space_id_t space_id);
+
   /** The same as the function of that name, while nothing else sets times of
   directories.
   @param[in]  path  path of a directory
@@ -251,6 +258,7 @@ class Journal {
   /** What was changed meanwhile. */
   std::map<Dir_key, std::set<std::string>> m_touched;
   std::set<space_id_t> m_touched_ids;
+  std::set<space_id_t> m_looked_up;
   /** Directories that only the new map will know. */
   std::set<Dir_key> m_found_again;
   /** Directories that were made, maybe once more, while a map is being made. */

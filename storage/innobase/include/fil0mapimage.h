@@ -259,7 +259,8 @@ class Changes {
   [[nodiscard]] bool begin_file(space_id_t space_id, const std::string &path,
                                 Change &change);
 
-  /** A file is opened at each start from now on.
+  /** The dictionary says by how much a file grows: it is opened at each start
+  from now on.
   @param[in]  space_id  tablespace ID */
   void note_autoextend(space_id_t space_id);
 
@@ -279,10 +280,15 @@ class Changes {
 
   /** Later starts look a tablespace up in the dictionary, and open it as that
   says.
-  @param[in]  space_id  tablespace ID */
-  void look_up(space_id_t space_id) {
+  @param[in]  space_id  tablespace ID
+  @param[in]  must      false if they need not */
+  void look_up(space_id_t space_id, bool must = true) {
     const std::lock_guard guard(m_looked_up_mutex);
-    m_looked_up.insert(space_id);
+    if (must) {
+      m_looked_up.insert(space_id);
+    } else {
+      m_looked_up.erase(space_id);
+    }
   }
 
   /** @return true if they do

@@ -430,6 +430,7 @@ TEST_F(fil0journal, HostileRecords) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(create("d", std::to_string(i) + ".ibd"));
   }
+  m_journal.note_looked_up(7);
   const auto whole = bytes();
 
   /* With right checksums. */
@@ -447,7 +448,7 @@ TEST_F(fil0journal, HostileRecords) {
     const auto begin = begins[no] + 8;
     const auto n = begins[no + 1] - begin;
     for (auto k = random() % 4 + 1; k > 0; --k) {
-      damaged[begin + random() % n] = static_cast<char>(random() % 6);
+      damaged[begin + random() % n] = static_cast<char>(random() % 8);
     }
     const auto crc =
         ut_crc32(reinterpret_cast<const uint8_t *>(&damaged[begin]), n);
@@ -474,6 +475,47 @@ TEST_F(fil0journal, HostileRecords) {
     damaged.resize(random() % (damaged.size() + 1));
     (void)replay_journal(damaged, MAP_ID, boot_id());
   }
+}
+
+TEST_F(fil0journal, TablespacesThatAreLookedUp) {
+  using Ids = std::set<uint32_t>;
+
+  make_dir("d");
+  add_to_map("d");
+  ASSERT_TRUE(m_journal.create(m_file, MAP_ID, m_map.base()));
+  m_journal.note_looked_up(7);
+  EXPECT_TRUE(create("d", "a.ibd"));
+  m_journal.note_looked_up(8);
+  EXPECT_TRUE(replay().is_valid);
+  EXPECT_EQ((Ids{7, 8}), replay().looked_up);
+
+  /* A torn record is none. */
+  const auto whole = bytes();
+  EXPECT_EQ(Ids{7},
+            replay_journal(whole.substr(0, whole.size() - 1), MAP_ID, boot_id())
+                .looked_up);
+
+  /* The next server goes on with them. */
+  Journal next;
+  ASSERT_TRUE(next.go_on(m_file, replay(), m_map.base()));
+  EXPECT_EQ((Ids{7, 8}), replay().looked_up);
+
+  /* A new map has those of before; those that came while it was made may have
+  been too late for it. */
+  next.begin_map();
+  next.note_looked_up(9);
+  next.end_map(m_file, MAP_ID, m_map.base());
+  EXPECT_EQ(Ids{9}, replay().looked_up);
+
+  /* If no map is made, the journal still has them. */
+  next.begin_map();
+  next.note_looked_up(10);
+  next.cancel_map();
+  EXPECT_EQ((Ids{9, 10}), replay().looked_up);
+  next.begin_map();
+  next.end_map(m_file, MAP_ID, m_map.base());
+  EXPECT_TRUE(replay().is_valid);
+  EXPECT_TRUE(replay().looked_up.empty());
 }
 
 TEST_F(fil0journal, CannotBeWritten) {
