@@ -200,7 +200,8 @@ Alter::Alter(const st_alter_tablespace &what, const dd::Tablespace *space) {
       what.ts_cmd_type != DROP_TABLESPACE) {
     return;
   }
-  if (space != nullptr) {
+  /* One that is being made has no ID yet. */
+  if (space != nullptr && what.ts_cmd_type != CREATE_TABLESPACE) {
     open_general(*space);
   }
   if (!s_parts.changes.is_serving() || what.ts_cmd_type == DROP_TABLESPACE) {
