@@ -36,6 +36,7 @@ Tablespaces whose objects the start has not made. */
 #include "mysql/service_mysql_alloc.h"
 #include "mysqld_error.h"
 #include "os0enc.h"
+#include "scope_guard.h"
 #include "sql/dd/cache/dictionary_client.h"
 #include "sql/dd/properties.h"
 #include "sql/dd/types/tablespace.h"
@@ -426,9 +427,6 @@ void open_general(THD *thd, const char *name) {
   if (!is_lazy() || fil_space_get_id_by_name(name) != SPACE_UNKNOWN) {
     return;
   }
-  const auto client = dd::get_dd_client(thd);
-  const dd::cache::Dictionary_client::Auto_releaser releaser(client);
-  const dd::Tablespace *space = nullptr;
 
   /* Who makes a temporary table has no lock of it. Others have the same one,
   and what is being altered or dropped is not waited for. */
@@ -444,11 +442,18 @@ void open_general(THD *thd, const char *name) {
       return;
     }
   }
+  /* After what the dictionary client has taken is released. */
+  const auto lock_guard = create_scope_guard([&]() {
+    if (request.ticket != nullptr) {
+      locks.release_lock(request.ticket);
+    }
+  });
+  const auto client = dd::get_dd_client(thd);
+  const dd::cache::Dictionary_client::Auto_releaser releaser(client);
+  const dd::Tablespace *space = nullptr;
+
   if (!client->acquire(dd::String_type(name), &space) && space != nullptr) {
     open_general(*space);
-  }
-  if (request.ticket != nullptr) {
-    locks.release_lock(request.ticket);
   }
 }
 
