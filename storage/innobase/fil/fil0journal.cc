@@ -587,6 +587,11 @@ void Journal::begin_map() {
   }
 }
 
+bool Journal::is_mapping() {
+  const std::lock_guard guard(m_mutex);
+  return m_is_mapping;
+}
+
 void Journal::cancel_map() {
   const std::lock_guard guard(m_mutex);
 

@@ -777,8 +777,7 @@ const char *Start::find_difference(Difference &difference) const {
 }
 
 bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
-                         bool must_ask,
-                         std::map<std::string, space_id_t> &names,
+                         bool has_ddl, std::map<std::string, space_id_t> &names,
                          std::unordered_set<std::string> &maybe) {
   std::unordered_set<uint32_t> undo_nums;
 
@@ -810,7 +809,7 @@ bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
       const auto &dir = map()->dir(found.dir);
       auto name = space_name(dir, found.file);
 
-      if (must_ask || file == nullptr || found.file.is_stray ||
+      if (has_ddl || file == nullptr || found.file.is_stray ||
           name != file->space->name ||
           m_roots.file_path(place_of(dir, found.file)) != file->name) {
         names[std::move(name)] = space_id;
@@ -850,8 +849,8 @@ bool Start::needed_names(const Difference &difference, const Ddl_log &ddl_log,
 
       if (names.count(name) == 0) {
         add(space_id);
-        maybe.insert(name);
       }
+      maybe.insert(name);
     }
   }
 
@@ -885,8 +884,6 @@ bool Start::fetch_tablespaces(
 
   const Ddl_log ddl_log;
   const bool has_ddl = ddl_log.is_pending || is_ddl_recovered();
-  /* With a prepared transaction MySQL closes what is discarded. */
-  const bool must_ask = has_ddl || trx_sys->found_prepared_trx;
   const char *reason = nullptr;
 
   if (!ibuf_is_empty()) {
@@ -911,7 +908,7 @@ bool Start::fetch_tablespaces(
     reason = find_difference(difference);
   }
   if (reason == nullptr &&
-      !needed_names(difference, ddl_log, must_ask, names, maybe)) {
+      !needed_names(difference, ddl_log, has_ddl, names, maybe)) {
     reason = "tablespaces are not those of the map";
   }
 

@@ -186,6 +186,9 @@ class Journal {
    */
   void begin_map();
 
+  /** @return true if a map is being made */
+  [[nodiscard]] bool is_mapping();
+
   /** The map was made and is in place.
   @param[in]  file    path of the file of the journal
   @param[in]  map_id  of the new map

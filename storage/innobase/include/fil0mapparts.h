@@ -486,12 +486,12 @@ class Start : public scan_observer::Observer {
   /** Collect the names of the tablespaces of the map that the start needs.
   @param[in]   difference  how the files differ
   @param[in]   ddl_log     what it says
-  @param[in]   must_ask    true if what recovery has opened is needed, too
+  @param[in]   has_ddl     true if DDL is rolled back or forward
   @param[out]  names       IDs (numbers, for undo) and names
   @param[out]  maybe       names that need not be in the dictionary any more
   @return false if that cannot be found out */
   bool needed_names(const Difference &difference, const Ddl_log &ddl_log,
-                    bool must_ask, std::map<std::string, space_id_t> &names,
+                    bool has_ddl, std::map<std::string, space_id_t> &names,
                     std::unordered_set<std::string> &maybe);
 
   Roots &m_roots;
