@@ -232,11 +232,14 @@ def startup_command(
 @click.option("--schemas", type=click.IntRange(1, 100_000), default=1, show_default=True)
 @click.option("--read-ahead", "read_ahead_kib", type=click.IntRange(0, 1 << 20), metavar="KIB",
               help="Read-ahead of the disk while it is measured; without it, as it is.")  # fmt: skip
+@click.option("--crash", is_flag=True, help="Start after kill -9 instead of a clean shutdown.")
 @_measures
-def reads_command(subjects: tuple[str, ...], tables: int, schemas: int, read_ahead_kib: int | None) -> Experiments:
+def reads_command(
+    subjects: tuple[str, ...], tables: int, schemas: int, read_ahead_kib: int | None, crash: bool
+) -> Experiments:
     """What cold starts read: a list by file of all reads of the disk."""
     check_names(subjects, READS_SUBJECTS)
-    return {"reads": partial(reads.run, options=reads.Options(_tables(tables, schemas), read_ahead_kib, subjects))}
+    return {"reads": partial(reads.run, options=reads.Options(_tables(tables, schemas), read_ahead_kib, subjects, crash))}
 
 
 @main.command("shutdown")

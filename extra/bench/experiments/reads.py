@@ -1,5 +1,5 @@
 # Copyright (c) 2026, the Redstart authors. GPL-2.0-only.
-"""What a cold start reads, file by file.
+"""What a cold start reads, file by file, after a shutdown or after a kill.
 
 The kernel traces each read of the disk from exec to the first answer. Afterwards the running server is looked at: the file
 system says which sectors belong to the files that it has mapped or open, to those of its data directory, and to those that a
@@ -31,8 +31,6 @@ from bench.subjects import READS_SUBJECTS
 from bench.tables import Tables
 from redstart_cli import tools
 from redstart_cli.tools import Unavailable
-
-MODE = "cold"
 
 PROGRAM, LAUNCHER, LIBRARIES, ICU = "program", "launcher", "libraries", "ICU data"
 MESSAGES, PLUGINS, CONFIGURATION = "messages, character sets", "plugins, components", "configuration"
@@ -73,6 +71,12 @@ class Options:
     tables: Tables
     read_ahead_kib: int | None
     subjects: tuple[str, ...]
+    crash: bool = False
+
+    @property
+    def mode(self) -> str:
+        """The mode of all runs."""
+        return "crash" if self.crash else "cold"
 
 
 @dataclass(frozen=True)
@@ -126,12 +130,13 @@ def run(context: Context, options: Options) -> None:
     if context.volume.profile.merged:
         raise Unavailable("what is read is not found below an image; this needs a profile on the disk itself")
     names = options.subjects or READS_SUBJECTS
-    prepared = startup.prepare(context, startup.Options(options.tables, crash=False, ddl=False, warm=False, subjects=names))
+    of_startup = startup.Options(options.tables, crash=options.crash, ddl=False, warm=False, subjects=names)
+    prepared = startup.prepare(context, of_startup)
     with _read_ahead(device, options.read_ahead_kib) as kib:
         parameters = {"tables": options.tables.tables, "schemas": options.tables.schemas, "read_ahead_kib": kib}
-        cases = [Case(item, item.subject.name, MODE, parameters) for item in prepared]
+        cases = [Case(item, item.subject.name, options.mode, parameters) for item in prepared]
         for item, result in rounds(context, "reads", cases, _in_words):
-            _measure(context, device, item, result)
+            _measure(context, device, options, item, result)
 
 
 @contextlib.contextmanager
@@ -147,10 +152,12 @@ def _read_ahead(device: Device, kib: int | None) -> Iterator[int]:
         file.write_text(before, encoding="ascii")
 
 
-def _measure(context: Context, device: Device, item: Prepared, result: Run) -> None:
+def _measure(context: Context, device: Device, options: Options, item: Prepared, result: Run) -> None:
     data = Files(device)
 
     def before() -> None:
+        if options.crash and item.subject.uses_map:
+            startup.crash(context, options.tables, False, item)
         # As they are before the start, which may remove some.
         os.sync()
         _add_below(data, item.datadir.work, str(item.datadir.work) + "/")

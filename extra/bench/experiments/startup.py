@@ -129,7 +129,7 @@ def _state(
 
     A subject with a tablespace map starts from a directory that such a server has left, since
     without the map it would measure the making of it. Its crash is made anew before each run
-    (`_crash`): a copied directory is not the one that the server with the map has used.
+    (`crash`): a copied directory is not the one that the server with the map has used.
     """
     clean, crash = "clean", options.modes[0]
     if subject.uses_map:
@@ -169,14 +169,14 @@ def map_state(binary: Binary) -> str:
     return f"{MAP_STATE}-{binary.build}"
 
 
-def _crash(context: Context, options: Options, item: Prepared) -> None:
+def crash(context: Context, tables: Tables, ddl: bool, item: Prepared) -> None:
     """A server with a map starts from its clean state, works, and is killed."""
     log = context.layout.logs / f"crash-{item.datadir.folder.name}-{item.subject.name}.log"
     with Server(
         context.layout, item.subject.binary, item.datadir.work, item.subject.options, log
     ) as server:
         server.startup(context.timeout_sec)
-        options.tables.crash(server, options.ddl)
+        tables.crash(server, ddl)
 
 
 def _measure(context: Context, options: Options, item: Prepared, result: Run) -> None:
@@ -196,7 +196,7 @@ def _measure(context: Context, options: Options, item: Prepared, result: Run) ->
         # The same goes for the rounds before, of whatever subject.
         item.datadir.drop_other_states(MAP_STATE, "")
         _make_map_state(context, item.datadir, item.subject)
-    before = (lambda: _crash(context, options, item)) if fresh else None
+    before = (lambda: crash(context, options.tables, options.ddl, item)) if fresh else None
     is_cold = result.mode != "warm"
     state = item.upgraded if result.mode == "upgraded" else item.state
     starts.measure(context, item.datadir, state, item.subject, result, is_cold, extra=extra, before=before)
