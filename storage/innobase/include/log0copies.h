@@ -13,12 +13,14 @@ log/log0copies.cc has the design. */
 #define log0copies_h
 
 #include <functional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "buf0dblwr.h"
+#include "buf0types.h"
 #include "db0err.h"
 #include "fil0types.h"
 #include "log0types.h"
@@ -59,6 +61,19 @@ class Copies {
   @param[in]  page  copy */
   void note(const byte *page);
 
+  /** @return true if a page is not compared with a copy of it now, see
+  log/log0copies.cc; false if innodb_redo_recovery is STOCK
+  @param[in]  page  copy */
+  [[nodiscard]] bool is_left_out(const byte *page);
+
+  /** The same for a page of which there is only a note.
+  @param[in]  lsn  LSN of the page when it was noted */
+  [[nodiscard]] bool is_left_out(lsn_t lsn);
+
+  /** Compare the pages that were left out and have redo in the batch that
+  comes, before it is applied. */
+  void compare();
+
   /** Restore torn pages of all tablespaces before the first batch of redo;
   later calls do nothing. With innodb_redo_recovery=STOCK nothing is done. */
   void restore();
@@ -88,6 +103,14 @@ class Copies {
     bool is_encrypted{false};
   };
 
+  /** @return true if a page has redo in a batch that is collected or applied
+  @param[in]  page_id  page */
+  [[nodiscard]] bool has_redo(const page_id_t &page_id) const;
+
+  /** @return true if a copy is older than the checkpoint
+  @param[in]  lsn  its LSN */
+  bool is_old(lsn_t lsn);
+
   /** Whether files were read. */
   enum class State {
     /** They are read when copies are needed. */
@@ -101,6 +124,17 @@ class Copies {
   std::vector<std::pair<std::string, Load>> m_files;
   /** Where their pages go to. */
   const dblwr::recv::Pages *m_pages{nullptr};
+  /** Pages that have copies, and the LSN of each copy. */
+  std::vector<std::pair<page_id_t, lsn_t>> m_copies;
+  /** Pages that were compared with an old copy, which is done once: later they
+  may be being written. */
+  std::set<page_id_t> m_compared;
+  /** The checkpoint of this start. */
+  lsn_t m_checkpoint_lsn{0};
+  /** True if all pages count as if they had redo. */
+  bool m_is_all{false};
+  /** True in compare(). */
+  bool m_is_late{false};
   /** Tablespaces that have copies. */
   std::unordered_map<space_id_t, Space> m_spaces;
 };

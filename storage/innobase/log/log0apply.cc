@@ -341,6 +341,7 @@ bool Run_limits::add(page_no_t page_no, size_t n_record_bytes) {
 
 Batch::Batch() {
   g_copies.restore();
+  g_copies.compare();
 
   /* They will be given to tablespaces as they are opened. */
   if (recv_sys->keys != nullptr) {

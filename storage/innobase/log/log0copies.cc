@@ -25,6 +25,17 @@ On Windows a file that is open to be written cannot be opened again, so they are
 read at once. If a file cannot be read, MySQL's start ends in order, this one
 with an assertion.
 
+Which of them. MySQL reads each page of which there is a copy, to see whether it
+is torn: up to 1,024 by default, one after the other, all of the files that were
+written when the data directory was made among them. A page leaves the flush
+list when it was written, and a checkpoint syncs all files before it passes the
+LSN at which the page was first changed. So a page whose copy is older than the
+checkpoint is whole, unless it was written again later. Then it has redo, and a
+newer copy, which may be lost: with O_DIRECT, MySQL does not sync copies before
+pages. So only pages that have redo are compared with copies of before the
+checkpoint, each once, before its redo is applied; all, if there are several
+batches, since the first one may overwrite copies of pages of the next.
+
 What for. MySQL restores a torn page when its tablespace is opened for redo. By
 then the pages that were written, of a batch before or of other tablespaces,
 have taken the place of copies, and a server that is killed leaves torn pages
@@ -41,11 +52,13 @@ for good. So they are restored before the first batch. */
 #include "fil0fil.h"
 #include "fil0map.h"
 #include "fsp0fsp.h"
+#include "log0flush.h"
 #include "log0recv.h"
 #include "log0redo.h"
 #include "mach0data.h"
 #include "os0enc.h"
 #include "os0file.h"
+#include "srv0srv.h"
 #include "ut0log.h"
 
 namespace redo_recovery {
@@ -93,6 +106,21 @@ Head::Head(const std::string &path) {
   }
 }
 
+/** @return which page a copy is of
+@param[in]  page  copy */
+page_id_t id_of(const byte *page) {
+  return {mach_read_from_4(page + FIL_PAGE_SPACE_ID),
+          mach_read_from_4(page + FIL_PAGE_OFFSET)};
+}
+
+/** @return true if a tablespace gets its key when it is opened for redo
+@param[in]  space_id  tablespace */
+bool gets_key(space_id_t space_id) {
+  return recv_sys->keys != nullptr &&
+         std::any_of(recv_sys->keys->begin(), recv_sys->keys->end(),
+                     [=](const auto &key) { return key.space_id == space_id; });
+}
+
 /** @return true if a file is that of a tablespace, as its first page says
 @param[in]  path      file
 @param[in]  space_id  tablespace ID */
@@ -134,9 +162,12 @@ bool Copies::defer([[maybe_unused]] const std::string &path,
 }
 
 void Copies::note(const byte *page) {
-  auto &space = m_spaces[mach_read_from_4(page + FIL_PAGE_SPACE_ID)];
+  const page_id_t page_id = id_of(page);
+  const lsn_t lsn = mach_read_from_8(page + FIL_PAGE_LSN);
+  auto &space = m_spaces[page_id.space()];
 
-  space.lsn = std::max(space.lsn, mach_read_from_8(page + FIL_PAGE_LSN));
+  m_copies.emplace_back(page_id, lsn);
+  space.lsn = std::max(space.lsn, lsn);
   space.is_encrypted |= Encryption::is_encrypted_page(page);
 }
 
@@ -162,6 +193,80 @@ void Copies::read(const dblwr::recv::Pages *pages) {
   }
 
   copies_are_read();
+}
+
+bool Copies::is_old(lsn_t lsn) {
+#ifndef _WIN32
+  if (srv_unix_file_flush_method == SRV_UNIX_O_DIRECT_NO_FSYNC ||
+      srv_unix_file_flush_method == SRV_UNIX_LITTLESYNC ||
+      srv_unix_file_flush_method == SRV_UNIX_NOSYNC) {
+    /* Checkpoints do not sync all files. */
+    return false;
+  }
+#endif /* !_WIN32 */
+  if (m_checkpoint_lsn == 0) {
+    m_checkpoint_lsn = log_sys->last_checkpoint_lsn.load();
+  }
+  /* Changes that are not logged have the LSN at which they were made as their
+  first and last one, and that can be the checkpoint's. */
+  return lsn < m_checkpoint_lsn;
+}
+
+bool Copies::has_redo(const page_id_t &page_id) const {
+  if (recv_sys->spaces == nullptr) {
+    /* Redo was applied; it is the DDL log that opens the tablespace. */
+    return false;
+  }
+  const auto space = recv_sys->spaces->find(page_id.space());
+
+  return m_is_all || (space != recv_sys->spaces->end() &&
+                      space->second.m_pages.count(page_id.page_no()) != 0);
+}
+
+bool Copies::is_left_out(lsn_t lsn) {
+  return is_on() && (m_is_late || is_old(lsn));
+}
+
+bool Copies::is_left_out(const byte *page) {
+  const page_id_t page_id = id_of(page);
+  const lsn_t lsn = mach_read_from_8(page + FIL_PAGE_LSN);
+
+  if (!is_on()) {
+    return false;
+  }
+  if (!is_old(lsn)) {
+    /* It was compared when its tablespace was opened. */
+    return m_is_late;
+  }
+  /* A file has zeros where no copy was written yet. */
+  return lsn == 0 || !has_redo(page_id) ||
+         (m_is_late && gets_key(page_id.space())) ||
+         !m_compared.insert(page_id).second;
+}
+
+void Copies::compare() {
+  if (!is_on() || is_restored() || !recv_needed_recovery) {
+    return;
+  }
+
+  /* Other batches follow. What this one writes takes the place of copies. */
+  m_is_all = m_is_all || !recovery_flush::is_last_batch();
+
+  /* Those of tablespaces that are not open, or have no key yet, are compared
+  when they are opened. */
+  m_is_late =
+      std::any_of(m_copies.begin(), m_copies.end(), [this](const auto &copy) {
+        const auto &[page_id, lsn] = copy;
+
+        return lsn != 0 && is_old(lsn) && has_redo(page_id) &&
+               m_compared.count(page_id) == 0 && !gets_key(page_id.space()) &&
+               fil_space_get(page_id.space()) != nullptr;
+      });
+
+  if (m_is_late) {
+    recv_sys->dblwr->recover();
+  }
+  m_is_late = false;
 }
 
 /** Pages whose copies are older than the checkpoint are in their files; the
