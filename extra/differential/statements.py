@@ -152,7 +152,7 @@ class Statements:
         # empty file ends the server.
         self.n_saved += 1
         saved = self.home / f"tmp/import{self.n_saved}"
-        return (f"FLUSH TABLES {table} FOR EXPORT;\n\\! cp {path} {saved} 2>/dev/null; test -s {saved} || rm -f {saved}\n"
+        return (f"FLUSH TABLES {table} FOR EXPORT;\n\\! cp {path} {saved} 2>/dev/null && test -s {saved} || rm -f {saved}\n"
                 f"UNLOCK TABLES;ALTER TABLE {table} DISCARD TABLESPACE;\n\\! mv {saved} {path} 2>/dev/null\n"
                 f"ALTER TABLE {table} IMPORT TABLESPACE;")
 
