@@ -1023,9 +1023,12 @@ void Start::note_opened(space_id_t space_id, const std::string &path) {
   const bool is_same = is_same_path(path, space->files.front().name);
   m_changes.look_up(space_id, !is_same);
 
+  if (is_same) {
+    return;
+  }
   Place_finder finder{m_roots};
 
-  if (!is_same && finder.find(path) != finder.find(space->files.front().name)) {
+  if (finder.find(path) != finder.find(space->files.front().name)) {
     m_is_elsewhere = true;
   }
 }

@@ -124,8 +124,6 @@ class Copies {
   std::vector<std::pair<std::string, Load>> m_files;
   /** Where their pages go to. */
   const dblwr::recv::Pages *m_pages{nullptr};
-  /** Pages that have copies, and the LSN of each copy. */
-  std::vector<std::pair<page_id_t, lsn_t>> m_copies;
   /** Pages that were compared with an old copy, which is done once: later they
   may be being written. */
   std::set<page_id_t> m_compared;

@@ -58,6 +58,7 @@ for good. So they are restored before the first batch. */
 #include "mach0data.h"
 #include "os0enc.h"
 #include "os0file.h"
+#include "page0page.h"
 #include "srv0srv.h"
 #include "ut0log.h"
 
@@ -104,13 +105,6 @@ Head::Head(const std::string &path) {
     space.emplace(mach_read_from_4(header + FSP_SPACE_ID),
                   mach_read_from_4(header + FSP_SPACE_FLAGS));
   }
-}
-
-/** @return which page a copy is of
-@param[in]  page  copy */
-page_id_t id_of(const byte *page) {
-  return {mach_read_from_4(page + FIL_PAGE_SPACE_ID),
-          mach_read_from_4(page + FIL_PAGE_OFFSET)};
 }
 
 /** @return true if a tablespace gets its key when it is opened for redo
@@ -162,12 +156,9 @@ bool Copies::defer([[maybe_unused]] const std::string &path,
 }
 
 void Copies::note(const byte *page) {
-  const page_id_t page_id = id_of(page);
-  const lsn_t lsn = mach_read_from_8(page + FIL_PAGE_LSN);
-  auto &space = m_spaces[page_id.space()];
+  auto &space = m_spaces[mach_read_from_4(page + FIL_PAGE_SPACE_ID)];
 
-  m_copies.emplace_back(page_id, lsn);
-  space.lsn = std::max(space.lsn, lsn);
+  space.lsn = std::max(space.lsn, mach_read_from_8(page + FIL_PAGE_LSN));
   space.is_encrypted |= Encryption::is_encrypted_page(page);
 }
 
@@ -228,7 +219,7 @@ bool Copies::is_left_out(lsn_t lsn) {
 }
 
 bool Copies::is_left_out(const byte *page) {
-  const page_id_t page_id = id_of(page);
+  const page_id_t page_id = page_get_page_id(page);
   const lsn_t lsn = mach_read_from_8(page + FIL_PAGE_LSN);
 
   if (!is_on()) {
@@ -254,18 +245,8 @@ void Copies::compare() {
 
   /* Those of tablespaces that are not open, or have no key yet, are compared
   when they are opened. */
-  m_is_late =
-      std::any_of(m_copies.begin(), m_copies.end(), [this](const auto &copy) {
-        const auto &[page_id, lsn] = copy;
-
-        return lsn != 0 && is_old(lsn) && has_redo(page_id) &&
-               m_compared.count(page_id) == 0 && !gets_key(page_id.space()) &&
-               fil_space_get(page_id.space()) != nullptr;
-      });
-
-  if (m_is_late) {
-    recv_sys->dblwr->recover();
-  }
+  m_is_late = true;
+  recv_sys->dblwr->recover();
   m_is_late = false;
 }
 
