@@ -1022,12 +1022,10 @@ void Start::note_opened(space_id_t space_id, const std::string &path) {
   /* Behind a link, say, recovery finds it under another name. */
   const bool is_same = is_same_path(path, space->files.front().name);
   m_changes.look_up(space_id, !is_same);
-
   if (is_same) {
     return;
   }
   Place_finder finder{m_roots};
-
   if (finder.find(path) != finder.find(space->files.front().name)) {
     m_is_elsewhere = true;
   }
