@@ -492,8 +492,7 @@ bool Reader::is_good(buf_page_t *page) {
     return false;
   }
 
-  const page_id_t read_id{mach_read_from_4(frame + FIL_PAGE_SPACE_ID),
-                          mach_read_from_4(frame + FIL_PAGE_OFFSET)};
+  const auto read_id = page_get_page_id(frame);
 
   /* Zeros in both are a page that was never written. */
   if (!(read_id == page->id) && !(read_id == page_id_t{0, 0})) {

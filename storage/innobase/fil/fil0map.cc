@@ -164,7 +164,10 @@ void Ddl::end() {
 Ddl::~Ddl() {
   if (m_is_dropped) {
     s_parts.current.dropped().end(m_space_id);
-    s_parts.changes.look_up(m_space_id, false);
+    /* Not if it may not be dropped, and stays. */
+    if (fil_space_get(m_space_id) == nullptr) {
+      s_parts.changes.look_up(m_space_id, false);
+    }
   }
   for (const auto &change : m_changes) {
     if (change.no != 0) {

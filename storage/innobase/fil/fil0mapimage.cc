@@ -254,16 +254,17 @@ bool Changes::begin_file(space_id_t space_id, const std::string &path,
 }
 
 void Changes::note_autoextend(space_id_t space_id) {
-  if (!m_is_serving || !fsp_is_ibd_tablespace(space_id) ||
-      is_looked_up(space_id)) {
+  if (!m_is_serving || !fsp_is_ibd_tablespace(space_id)) {
     return;
   }
   /* A map that is begun from now on will know, but not one that is being made,
   even if the last one does. */
   look_up(space_id);
 
-  if (const auto image = m_current.image();
-      image != nullptr && !m_journal.is_mapping()) {
+  /* Asked first: a map that is made by then is the one that is looked at. */
+  const bool is_mapping = m_journal.is_mapping();
+
+  if (const auto image = m_current.image(); image != nullptr && !is_mapping) {
     const auto &ids = image->reader.summary().opened_at_start;
 
     if (std::binary_search(ids.begin(), ids.end(), space_id)) {

@@ -247,6 +247,7 @@ Written Keeper::write(const std::function<bool()> &must_stop) {
     is_written = changes.import_seq() == mark.import_seq &&
                  !current.is_given_up() && writer.put_in_place();
     if (is_written) {
+      current.set(writer.image());
       changes.journal().end_map(map_path(JOURNAL_NAME),
                                 writer.image()->reader.id(),
                                 base_of(writer.image()));
@@ -262,7 +263,6 @@ Written Keeper::write(const std::function<bool()> &must_stop) {
                ? Written::STOPPED
                : Written::NO;
   }
-  current.set(writer.image());
   /* Not before: what is not in this map may have been in the last one. */
   current.dropped().use(current.max_id(),
                         [&lister](space_id_t id) { return lister.has(id); });

@@ -33,8 +33,9 @@ LSN at which the page was first changed. So a page whose copy is older than the
 checkpoint is whole, unless it was written again later. Then it has redo, and a
 newer copy, which may be lost: with O_DIRECT, MySQL does not sync copies before
 pages. So only pages that have redo are compared with copies of before the
-checkpoint, each once, before its redo is applied; all, if there are several
-batches, since the first one may overwrite copies of pages of the next.
+checkpoint, each once, before its redo is applied. If there are several batches,
+the first one may overwrite copies of pages of the next: then all pages of open
+tablespaces are compared before it, and those of others as they are opened.
 
 What for. MySQL restores a torn page when its tablespace is opened for redo. By
 then the pages that were written, of a batch before or of other tablespaces,
@@ -263,7 +264,7 @@ void Copies::restore() {
   mutex_enter(&recv_sys->mutex);
 
   for (const auto &[space_id, found] : spaces) {
-    if (found.lsn <= recv_sys->checkpoint_lsn || space_id == TRX_SYS_SPACE ||
+    if (found.lsn < recv_sys->checkpoint_lsn || space_id == TRX_SYS_SPACE ||
         (found.is_encrypted && recv_sys->spaces->count(space_id) == 0)) {
       continue;
     }
@@ -293,7 +294,7 @@ bool Copies::is_key_missing() const {
   return is_on() && !is_restored() &&
          std::any_of(m_spaces.begin(), m_spaces.end(), [](const auto &space) {
            return space.second.is_encrypted &&
-                  space.second.lsn > recv_sys->checkpoint_lsn &&
+                  space.second.lsn >= recv_sys->checkpoint_lsn &&
                   is_undo_without_key(space.first);
          });
 }
