@@ -102,8 +102,10 @@ thread_local struct {
 @param[in]  known  the file */
 File_header read_for_object(const Known &known) {
   /* The key of an encrypted tablespace is in the page, too. */
-  return read_header(known.path, recv_needed_recovery ||
-                                     FSP_FLAGS_GET_ENCRYPTION(known.flags));
+  return read_header(
+      known.path, recv_needed_recovery || FSP_FLAGS_GET_ENCRYPTION(known.flags)
+                      ? srv_page_size
+                      : 0);
 }
 
 /** The header of a file that was left out was read.

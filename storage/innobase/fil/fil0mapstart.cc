@@ -483,8 +483,10 @@ bool Start::can_look_up(space_id_t space_id) {
                !m_current.is_dropped(space_id) &&
                map()->reader.find(space_id, found) &&
                m_unread.has(found.dir, found.no) &&
+               /* It is opened then, which reads so much. */
                read_header(m_roots.file_path(
-                               place_of(map()->dir(found.dir), found.file)))
+                               place_of(map()->dir(found.dir), found.file)),
+                           2 * srv_page_size)
                    .is_not_of(space_id)) {
       (void)m_current.reject("a file has another tablespace ID than it says");
     }
@@ -865,8 +867,10 @@ bool Start::fetch_tablespaces(
 
   /* Until it is known that the dictionary has them as recovery has opened them:
   it may say nothing of them before transactions are committed. */
-  (void)for_each_opened(
-      [this](const auto &file) { m_changes.look_up(file.space->id); });
+  if (g_enabled) {
+    (void)for_each_opened(
+        [this](const auto &file) { m_changes.look_up(file.space->id); });
+  }
 
   if (map() == nullptr || !m_can_find) {
     return false;

@@ -289,7 +289,7 @@ bool File_header::is_of(space_id_t id) const {
          fsp_flags_is_valid(flags);
 }
 
-File_header read_header(const std::string &path, bool with_page) {
+File_header read_header(const std::string &path, size_t n_wanted) {
   File_header header;
   const int fd =
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -306,20 +306,23 @@ File_header read_header(const std::string &path, bool with_page) {
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 #endif /* POSIX_FADV_RANDOM */
 
-  byte buf[64];
-  static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= sizeof buf);
+  constexpr size_t HEAD_BYTES = 64;
+  static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= HEAD_BYTES);
+  std::vector<byte> bytes(std::max(HEAD_BYTES, n_wanted));
+  const auto buf = bytes.data();
 
   if (!file_identity(fd, "", header.identity)) {
     return header;
   }
 
-  const auto n_bytes = ::pread(fd, buf, sizeof buf, 0);
+  /* With one I/O, since nothing is read ahead. */
+  const auto n_bytes = ::pread(fd, buf, bytes.size(), 0);
 
   if (n_bytes < 0) {
     return header;
   }
   header.state = Header_state::ODD;
-  if (n_bytes != ssize_t{sizeof buf}) {
+  if (n_bytes < ssize_t{HEAD_BYTES}) {
     return header;
   }
   const auto flags =
@@ -333,15 +336,10 @@ File_header read_header(const std::string &path, bool with_page) {
   if (file_bytes >= static_cast<off_t>(page_bytes)) {
     header.space_id = mach_read_from_4(buf + FIL_PAGE_SPACE_ID);
     header.flags = flags;
-    if (tablespace_check::parse_space_id(buf, sizeof buf, file_bytes,
+    if (tablespace_check::parse_space_id(buf, HEAD_BYTES, file_bytes,
                                          page_bytes) != SPACE_UNKNOWN) {
       header.state = Header_state::PLAIN;
     }
-  }
-  if (with_page) {
-    std::vector<byte> page(std::max<size_t>(page_bytes, srv_page_size));
-    /* Who validates it reports what is wrong. */
-    (void)!::pread(fd, page.data(), page.size(), 0);
   }
   return header;
 }

@@ -235,12 +235,12 @@ struct File_header {
 };
 
 /** Read the header of a tablespace file. A link is not followed.
-@param[in]  path       file name
-@param[in]  with_page  read the first page as well, so that it is in memory
-                       when it is validated
+@param[in]  path      file name
+@param[in]  n_wanted  bytes from the beginning of the file that are to be in the
+                      page cache then, because they are read next
 @return what was read */
 [[nodiscard]] File_header read_header(const std::string &path,
-                                      bool with_page = false);
+                                      size_t n_wanted = 0);
 
 /** Read from a file.
 @param[in]   fd       the file
