@@ -42,13 +42,17 @@ Rules:
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>  // IWYU pragma: keep
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <boost/sort/spreadsort/integer_sort.hpp>
 
 #include "btr0load.h"
 #include "ddl0extent.h"
@@ -63,6 +67,7 @@ Rules:
 #include "debug_sync.h"
 #include "ha_prototypes.h"
 #include "os0ahead.h"
+#include "os0thread-create.h"
 #include "rem0cmp.h"
 #include "row0row.h"
 #include "srv0srv.h"
@@ -984,14 +989,17 @@ void Build::join_memory(Builder *builder, size_t n_threads,
   if (shared.m_pools.empty()) {
     const size_t n_buffers =
         std::count_if(ctx.m_indexes.begin(), ctx.m_indexes.end(), shares);
-    const auto can_lend =
-        ctx.m_skip_pk_sort && buffer_size.first > DIRECT_BYTES;
 
-    /* What the original code gives them, with one buffer for writing runs, and
-    what a clustered index in the order of the scan does not need. */
+    /* What a clustered index in the order of the scan does not need. */
+    const auto lent_bytes = ctx.m_skip_pk_sort
+                                ? buffer_size.second + buffer_size.first -
+                                      std::min(buffer_size.first, DIRECT_BYTES)
+                                : 0;
+
+    /* What the original code gives them, with one buffer for writing runs. */
     const auto limit_bytes =
         n_buffers * (buffer_size.first + buffer_size.second) -
-        buffer_size.second + (can_lend ? buffer_size.first - DIRECT_BYTES : 0);
+        buffer_size.second + lent_bytes;
 
     /* Runs of all threads together hold the rows of several threads, which the
     files of the original code may not. Rows that are not packed do not take
@@ -1019,6 +1027,52 @@ void Build::join_memory(Builder *builder, size_t n_threads,
   build.m_is_sharing = true;
   build.m_member = shared.m_members.size();
   shared.m_members.push_back(builder);
+
+  if (ctx.m_old_table == ctx.m_new_table && ctx.m_add_v == nullptr &&
+      is_packed(builder->m_index) && Record_columns{builder->m_index}.is_on()) {
+    for (size_t i = 0; i < n_threads; ++i) {
+      build.m_columns.emplace_back(builder->m_index);
+    }
+    ++shared.m_n_of_records;
+  }
+}
+
+std::optional<dberr_t> Build::add_record(const Builders &builders,
+                                         const Row &row, size_t thread_id,
+                                         size_t &n_rows) {
+  const auto first = builders.front();
+
+  DBUG_EXECUTE_IF("builder_add_row_trigger_error", return {};);
+  DBUG_EXECUTE_IF("ddl_buf_add_two", return {};);
+
+  if (first->m_ctx.m_kway_shared.m_n_of_records != builders.size() ||
+      rec_offs_any_extern(row.m_offsets)) {
+    return {};
+  }
+
+  auto err = first->check_state_of_online_build_log();
+
+  for (auto it = builders.begin(); err == DB_SUCCESS && it != builders.end();
+       ++it) {
+    const auto builder = *it;
+    auto &thread_ctx = *builder->m_thread_ctxs[thread_id];
+    auto &buffer = *thread_ctx.m_key_buffer;
+    auto &columns = builder->m_kway->m_columns[thread_id];
+    const auto n_bytes = columns.take(row.m_rec, row.m_offsets);
+
+    err = before_row(builder, thread_id, n_bytes);
+    if (err == DB_SUCCESS) {
+      buffer.m_pack.add(buffer, columns, n_bytes);
+      ++thread_ctx.m_n_recs;
+    }
+  }
+  if (err != DB_SUCCESS) {
+    for (const auto builder : builders) {
+      (void)builder->handle_error(err);
+    }
+  }
+  ++n_rows;
+  return err;
 }
 
 void Build::share_io_buffer(Builder *builder, size_t thread_id) {
@@ -1026,6 +1080,11 @@ void Build::share_io_buffer(Builder *builder, size_t thread_id) {
   auto &thread_ctx = *builder->m_thread_ctxs[thread_id];
 
   if (!build.m_is_sharing) {
+    /* Its rows are not written to files. */
+    if (build.m_ways != 2 && builder->is_skip_file_sort()) {
+      thread_ctx.m_aligned_buffer.reset();
+      thread_ctx.m_io_buffer = {};
+    }
     return;
   }
 
@@ -1053,7 +1112,11 @@ static void sort_keyed(Vector<Keyed<Row>> &rows, Compare &compare) {
   };
 
   if (!std::is_sorted(rows.begin(), rows.end(), has_less_key)) {
-    std::sort(rows.begin(), rows.end(), has_less_key);
+    /* By digits of the keys, with fewer comparisons. */
+    boost::sort::spreadsort::integer_sort(
+        rows.begin(), rows.end(),
+        [](const Keyed<Row> &row, unsigned n) { return row.m_key >> n; },
+        has_less_key);
   }
 
   /* An order that contradicts itself, as that of strings which are not valid
@@ -1336,7 +1399,8 @@ dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
     const auto largest = shared.m_members[pool.largest()];
     const auto &its = *largest->m_thread_ctxs[thread_id]->m_key_buffer;
 
-    if (largest == builder && (its.empty() || !its.m_pack.is_on())) {
+    if ((largest == builder && (its.empty() || !its.m_pack.is_on())) ||
+        used_bytes(its) == 0) {
       buffer.m_buffer_size = 1;
       break;
     }
@@ -1344,7 +1408,9 @@ dberr_t Build::before_row(Builder *builder, size_t thread_id, size_t n_bytes) {
     const auto err = empty_buffer(largest, thread_id);
 
     if (err != DB_SUCCESS) {
-      buffer.pop_unfinished_tuple();
+      if (buffer.m_dtuples.size() > buffer.m_n_tuples) {
+        buffer.pop_unfinished_tuple();
+      }
       return err;
     }
 
@@ -1375,6 +1441,25 @@ void Build::share_merge_memory(Context &ctx, Shape &shape) {
   share_load_memory(m_memory_bytes, n_loads, shape);
   m_sort_memory_bytes = shape.m_sort_memory_bytes;
   m_load_memory_bytes = shape.m_load_memory_bytes;
+  m_has_spare_threads = 2 * n_indexes <= n_threads &&
+                        std::thread::hardware_concurrency() >= 2 * n_indexes;
+}
+
+void Build::plan_hand_over(Shape shape) {
+  if (!m_has_spare_threads) {
+    return;
+  }
+
+  const auto n_bytes = hand_over_bytes(m_load_memory_bytes, m_row_bytes);
+
+  shape.m_load_memory_bytes -= 2 * n_bytes;
+
+  /* Not at the price of more merging. */
+  if (const auto plan = make_plan(shape);
+      plan.m_n_rewritten <= m_plan.m_n_rewritten) {
+    m_plan = plan;
+    m_hand_over_bytes = n_bytes;
+  }
 }
 
 /** @return whether a file is read without the page cache: what
@@ -1459,6 +1544,7 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
 
   build.share_merge_memory(builder->m_ctx, shape);
   build.m_plan = make_plan(shape);
+  build.plan_hand_over(shape);
 
   uint64_t n_rows = 0;
   uint64_t n_bytes = 0;
@@ -1747,46 +1833,163 @@ dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
   return DB_SUCCESS;
 }
 
-/** Feeds a merge to the loader of an index. */
-class Load_merge_cursor : public Load_cursor {
+/** The rows of a merge, which a thread of its own makes. */
+class Merge_thread {
  public:
-  /** Constructor. */
-  Load_merge_cursor(Builder *builder, Merge *merge) noexcept
-      : Load_cursor(builder, nullptr), m_merge(merge) {}
+  /** Constructor.
+  @param[in,out] merge    merge that was not opened
+  @param[in]     index    index
+  @param[in]     n_bytes  see hand_over_bytes() */
+  Merge_thread(Merge *merge, const dict_index_t *index, size_t n_bytes)
+      : m_merge(merge), m_framing(index), m_rows(n_bytes) {}
+
+  ~Merge_thread() {
+    if (m_has_thread) {
+      m_rows.stop();
+      m_thread.join();
+    }
+  }
+
+  Merge_thread(const Merge_thread &) = delete;
+  Merge_thread &operator=(const Merge_thread &) = delete;
+
+  /** Start the thread; throws std::system_error if there is none. */
+  void start() {
+    m_thread = os_thread_create(ddl_thread_key, 0, [this] { run(); });
+    m_thread.start();
+    m_has_thread = true;
+  }
+
+  /** Go to the next row, the first one at first.
+  @return DB_SUCCESS, or what the merge has ended with */
+  [[nodiscard]] dberr_t next() {
+    m_row += m_n_row_bytes;
+
+    if (m_row == m_taken.m_end) {
+      m_taken = m_rows.take();
+      m_row = m_taken.m_begin;
+      if (m_row == nullptr) {
+        m_n_row_bytes = 0;
+        return m_err;
+      }
+    }
+    m_n_row_bytes = m_framing.need(m_row, m_taken.m_end - m_row);
+    ut_ad(m_n_row_bytes <= size_t(m_taken.m_end - m_row));
+    return DB_SUCCESS;
+  }
+
+  /** @return the current row */
+  [[nodiscard]] const byte *row() const { return m_row; }
+
+  /** @return what it is */
+  [[nodiscard]] Rec_framing &framing() { return m_framing; }
+
+ private:
+  /** What the thread does. */
+  void run() {
+    auto err = m_merge->open();
+
+    while (err == DB_SUCCESS && !m_merge->found_duplicate()) {
+      const auto &top = m_merge->top();
+
+      err = m_rows.add(top.row(), top.row_bytes()) ? m_merge->next()
+                                                   : DB_INTERRUPTED;
+      DBUG_EXECUTE_IF("ddl_merge_thread_failure", err = DB_IO_ERROR;);
+    }
+    m_err = m_merge->found_duplicate() ? DB_DUPLICATE_KEY : err;
+    m_rows.end();
+  }
+
+  /** Merges; used by the thread alone. */
+  Merge *m_merge;
+
+  /** What a row is. */
+  Rec_framing m_framing;
+
+  /** Rows that the thread hands over. */
+  Hand_over m_rows;
+
+  /** Those that were taken last. */
+  Hand_over::Rows m_taken{};
+
+  /** The current row. */
+  const byte *m_row{};
+
+  /** Its size. */
+  size_t m_n_row_bytes{};
+
+  /** What the merge has ended with; set before the last rows are there. */
+  dberr_t m_err{DB_SUCCESS};
+
+  /** The thread. */
+  IB_thread m_thread;
+
+  /** Whether it was started. */
+  bool m_has_thread{};
+};
+
+class Build::Load_merge_cursor : public Load_cursor {
+ public:
+  /** Constructor.
+  @param[in,out] builder  index builder
+  @param[in,out] merge    merge that was not opened
+  @param[in,out] load     where rows go to
+  @param[in]     n_bytes  see hand_over_bytes() */
+  Load_merge_cursor(Builder *builder, Merge *merge, Btree_load *load,
+                    size_t n_bytes)
+      : Load_cursor(builder, nullptr),
+        m_merge(merge),
+        m_rows(load, builder->index()) {
+    if (n_bytes > 0) {
+      try {
+        m_thread.emplace(merge, builder->index(), n_bytes);
+        m_thread->start();
+      } catch (const std::exception &) {
+        /* No thread, or no memory: this one merges. */
+        m_thread.reset();
+      }
+    }
+  }
 
   /** Go to the first row. */
   [[nodiscard]] dberr_t open() {
     m_tuple_heap.create(2048, UT_LOCATION_HERE);
-    return m_merge->open();
+    return m_thread ? m_thread->next() : m_merge->open();
   }
 
-  /** @return whether a duplicate was found */
+  /** @return whether a duplicate was found. A thread that has found one says so
+  when all rows before it are loaded. */
   [[nodiscard]] bool duplicates_detected() const noexcept override {
-    return m_merge->found_duplicate();
+    return !m_thread && m_merge->found_duplicate();
   }
 
-  /** Get the current row.
-  @param[out]  dtuple  the row
-  @return DB_SUCCESS or error code */
+  /** Copy rows to the index until there is one that has to be taken apart, or a
+  duplicate.
+  @param[out]  dtuple  that row
+  @return DB_SUCCESS, DB_END_OF_INDEX or error code */
   [[nodiscard]] dberr_t fetch(dtuple_t *&dtuple) noexcept override {
-    auto err = m_builder->check_state_of_online_build_log();
+    auto err = begin_row();
+
+    while (err == DB_SUCCESS && !duplicates_detected() && append()) {
+      err = next();
+      if (err == DB_SUCCESS) {
+        err = begin_row();
+      }
+    }
+
+    err = err == DB_SUCCESS ? m_err : err;
 
     if (err != DB_SUCCESS) {
       return err;
     }
 
-    if (auto stage = m_builder->stage(); stage != nullptr) {
-      ++m_n_unreported;
-      stage->inc_progress_if_needed(m_n_unreported);
-    }
-
-    auto &top = m_merge->top();
-    const auto rec = top.row() + top.m_framing.header();
+    auto &framing = this->framing();
+    const auto rec = row() + framing.header();
 
     m_tuple_heap.clear();
-    dtuple = row_rec_to_index_entry_low(
-        rec, m_builder->index(), top.m_framing.offsets(), m_tuple_heap.get());
-    return m_builder->dtuple_copy_blobs(dtuple, top.m_framing.offsets(), rec,
+    dtuple = row_rec_to_index_entry_low(rec, m_builder->index(),
+                                        framing.offsets(), m_tuple_heap.get());
+    return m_builder->dtuple_copy_blobs(dtuple, framing.offsets(), rec,
                                         m_tuple_heap.get());
   }
 
@@ -1794,15 +1997,61 @@ class Load_merge_cursor : public Load_cursor {
   @return DB_SUCCESS, DB_END_OF_INDEX or error code */
   [[nodiscard]] dberr_t next() noexcept override {
     ++m_n_rows;
-    return m_merge->next();
+    return m_thread ? m_thread->next() : m_merge->next();
   }
 
   /** @return rows read */
   [[nodiscard]] uint64_t n_rows() const { return m_n_rows; }
 
  private:
+  /** See whether the build was stopped, and count the row.
+  @return DB_SUCCESS or error code */
+  [[nodiscard]] dberr_t begin_row() {
+    if (auto stage = m_builder->stage(); stage != nullptr) {
+      ++m_n_unreported;
+      stage->inc_progress_if_needed(m_n_unreported);
+    }
+
+    if (m_n_rows % ROWS_PER_CHECK != 0) {
+      return DB_SUCCESS;
+    }
+    const auto err = m_builder->check_state_of_online_build_log();
+
+    return err == DB_SUCCESS && m_builder->m_ctx.is_interrupted()
+               ? DB_INTERRUPTED
+               : err;
+  }
+
+  /** Copy the current row to the index.
+  @return false if it has to be taken apart, or on an error, then in m_err */
+  [[nodiscard]] bool append() {
+    const auto parts = framing().parts(row());
+
+    if (rec_offs_any_extern(framing().offsets()) || !m_rows.takes(parts)) {
+      return false;
+    }
+    m_err = m_rows.append(parts);
+    return m_err == DB_SUCCESS;
+  }
+
+  /** @return the current row */
+  [[nodiscard]] const byte *row() const {
+    return m_thread ? m_thread->row() : m_merge->top().row();
+  }
+
+  /** @return what it is */
+  [[nodiscard]] Rec_framing &framing() {
+    return m_thread ? m_thread->framing() : m_merge->top().m_framing;
+  }
+
   /** What is fed. */
   Merge *m_merge;
+
+  /** Thread that merges; nothing if this one does. */
+  std::optional<Merge_thread> m_thread;
+
+  /** Where rows are copied to. */
+  Btree_rows m_rows;
 
   /** Rows read. */
   uint64_t m_n_rows{};
@@ -1843,8 +2092,8 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
   Dup dup = {builder->m_index, builder->m_ctx.m_table, builder->m_ctx.m_col_map,
              0};
   Merge merge(builder, build.m_sort_key, &dup, n_runs,
-              build.m_load_memory_bytes, build.m_row_bytes,
-              build.m_plan.m_least_bytes);
+              build.m_load_memory_bytes - 2 * build.m_hand_over_bytes,
+              build.m_row_bytes, build.m_plan.m_least_bytes);
 
   if (!merge.is_ready()) {
     return DB_OUT_OF_MEMORY;
@@ -1858,7 +2107,8 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
   }
 
   expect(builder, n_rows);
-  Load_merge_cursor cursor(builder, &merge);
+  Load_merge_cursor cursor(builder, &merge, &btree_load,
+                           build.m_hand_over_bytes);
   auto err = cursor.open();
 
   if (err == DB_SUCCESS) {

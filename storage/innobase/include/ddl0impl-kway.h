@@ -14,9 +14,11 @@ What the index build calls to have its runs merged; see ddl/ddl0kway.cc. */
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "btr0rows.h"
 #include "ddl0impl-builder.h"
 #include "ddl0impl-merge.h"
 #include "ddl0key.h"
@@ -69,6 +71,7 @@ class Rec_framing {
 
     rec_deserialize_init_offsets(ptr + header, m_index, m_offsets.data());
     m_header = header;
+    m_prefix = prefix;
     return header + rec_offs_data_size(m_offsets.data());
   }
 
@@ -79,6 +82,13 @@ class Rec_framing {
 
   /** @return bytes before the record's origin */
   [[nodiscard]] size_t header() const { return m_header; }
+
+  /** @return the row in parts
+  @param[in]  ptr  the row */
+  [[nodiscard]] Btree_row parts(const byte *ptr) const {
+    return {ptr + m_prefix, m_header - m_prefix, ptr + m_header,
+            rec_offs_data_size(offsets())};
+  }
 
   /** @return offsets of the columns */
   [[nodiscard]] const ulint *offsets() const { return m_offsets.data(); }
@@ -95,6 +105,9 @@ class Rec_framing {
 
   /** Bytes before the record's origin. */
   size_t m_header{};
+
+  /** Those of them that say how many the others are. */
+  size_t m_prefix{};
 };
 
 /** Settings and state of one index build. */
@@ -124,6 +137,18 @@ struct Build {
   @param[in,out] builder    index builder
   @param[in]     thread_id  scan thread */
   static void share_io_buffer(Builder *builder, size_t thread_id);
+
+  /** Add a record of the clustered index to the sort buffers of all indexes, if
+their columns can be taken from it as they are.
+@param[in,out] builders   index builders
+@param[in]     row        the record
+@param[in]     thread_id  scan thread
+@param[in,out] n_rows     records that were scanned; one more if it was added
+@return DB_SUCCESS, or error code, which the builders know too; nothing if
+the original code is to add it */
+  [[nodiscard]] static std::optional<dberr_t> add_record(
+      const Builders &builders, const Row &row, size_t thread_id,
+      size_t &n_rows);
 
   /** A row is to be added to a sort buffer. Note its size, and make room in the
   shared memory: if this buffer is the largest it is made too small for the row,
@@ -207,6 +232,9 @@ struct Build {
   /** Memory of a merge, for as long as it lives. */
   class Memory_use;
 
+  /** Feeds a merge to the loader of an index. */
+  class Load_merge_cursor;
+
   /** Writes rows as a run: through a buffer, with a function that appends a
   block to the file. */
   using Write_rows = std::function<dberr_t(
@@ -262,6 +290,11 @@ struct Build {
   @param[in]     ctx    DDL context
   @param[in,out] shape  the runs; its memory is set */
   void share_merge_memory(Context &ctx, Shape &shape);
+
+  /** Let a thread of its own merge while the index is loaded, if threads and
+  memory allow it.
+  @param[in]  shape  the runs, with the memory */
+  void plan_hand_over(Shape shape);
 
   /** @return what of a file of that builder is known; nullptr for the files of
   a full-text index */
@@ -330,6 +363,10 @@ struct Build {
   /** Size of the largest row that each scan thread has met. */
   Vector<size_t> m_max_row_bytes;
 
+  /** The columns in the records that each scan thread reads; none if rows are
+  not made of records. */
+  std::vector<Record_columns> m_columns;
+
   /** Size of the largest row in the files, when all runs are written. */
   size_t m_row_bytes{};
 
@@ -344,6 +381,13 @@ struct Build {
 
   /** How to merge. */
   Plan m_plan{};
+
+  /** Whether there are two threads and processors for each index. */
+  bool m_has_spare_threads{};
+
+  /** Part of that memory through which one thread hands rows over to another:
+  bytes of each of two buffers; 0 = one thread merges and loads. */
+  size_t m_hand_over_bytes{};
 
   /** One for each scan thread. */
   std::vector<std::unique_ptr<Thread>> m_threads;

@@ -16,6 +16,7 @@ index build; ddl/ddl0kway.cc has it, and the design. */
 #define ddl0kway_h
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -655,6 +656,9 @@ struct Shared_memory {
   /** Builders that share the memory; their number in a Pool is the index. */
   std::vector<Builder *> m_members;
 
+  /** How many of them can take rows from records, see Record_columns. */
+  size_t m_n_of_records{};
+
   /** Progress of the statement; nullptr if it is that of the original code. */
   std::shared_ptr<Progress> m_progress;
 
@@ -663,6 +667,136 @@ struct Shared_memory {
 
   /** Thread that writes its pages early; nullptr if there is none. */
   std::shared_ptr<Early_flush> m_early_flush;
+};
+
+/** Least memory of a load of which a part is used to hand rows over. */
+constexpr size_t LEAST_HANDING_BYTES = 256 * 1024;
+
+/** @return size of each of the two buffers through which one thread hands rows
+over to another; 0 if it does not
+@param[in]  memory_bytes  memory of the load
+@param[in]  row_bytes     size of the largest row */
+[[nodiscard]] inline size_t hand_over_bytes(size_t memory_bytes,
+                                            size_t row_bytes) {
+  const auto n_bytes = std::min<size_t>(memory_bytes / 16, 64 * 1024);
+
+  return memory_bytes < LEAST_HANDING_BYTES || row_bytes > n_bytes / 4
+             ? 0
+             : n_bytes;
+}
+
+/** Rows that one thread hands over to another, many at a time and in their
+order: while one buffer is filled, another is emptied. */
+class Hand_over {
+ public:
+  /** Rows that were handed over, side by side. */
+  struct Rows {
+    /** The first of them; nullptr after the last. */
+    const byte *m_begin;
+
+    /** After the last of them. */
+    const byte *m_end;
+  };
+
+  /** Constructor.
+  @param[in]  n_bytes  size of each of two buffers; no row is larger */
+  explicit Hand_over(size_t n_bytes) : m_n_bytes(n_bytes) {
+    for (auto &buffer : m_buffers) {
+      buffer.reserve(n_bytes);
+    }
+  }
+
+  /** Add a row; waits until there is room. For the one thread.
+  @param[in]  row      row
+  @param[in]  n_bytes  its size
+  @return false if the other thread wants no more */
+  [[nodiscard]] bool add(const byte *row, size_t n_bytes) {
+    if (filled().size() + n_bytes > m_n_bytes && !pass()) {
+      return false;
+    }
+    filled().insert(filled().end(), row, row + n_bytes);
+    return true;
+  }
+
+  /** No more rows follow. For the same thread. */
+  void end() {
+    std::lock_guard<std::mutex> guard(m_mutex);
+    m_n_passed += !filled().empty();
+    m_is_over = true;
+    m_changed.notify_all();
+  }
+
+  /** Get the next rows; waits for them. Those of the last call are gone. For
+  the other thread.
+  @return rows */
+  [[nodiscard]] Rows take() {
+    std::unique_lock<std::mutex> lock(m_mutex);
+
+    if (m_is_taken) {
+      m_buffers[m_n_emptied++ % 2].clear();
+      m_changed.notify_all();
+    }
+    m_changed.wait(lock, [&] { return m_n_emptied < m_n_passed || m_is_over; });
+    m_is_taken = m_n_emptied < m_n_passed;
+
+    if (!m_is_taken) {
+      return {};
+    }
+    const auto &rows = m_buffers[m_n_emptied % 2];
+    return {rows.data(), rows.data() + rows.size()};
+  }
+
+  /** Want no more rows. For the other thread. */
+  void stop() {
+    std::lock_guard<std::mutex> guard(m_mutex);
+    m_is_stopped = true;
+    m_changed.notify_all();
+  }
+
+ private:
+  /** @return the buffer that is filled */
+  [[nodiscard]] Vector<byte> &filled() { return m_buffers[m_n_passed % 2]; }
+
+  /** Hand over the buffer that was filled, and wait until the other one is
+  empty.
+  @return false if the other thread wants no more */
+  [[nodiscard]] bool pass() {
+    std::unique_lock<std::mutex> lock(m_mutex);
+
+    ++m_n_passed;
+    m_changed.notify_all();
+    m_changed.wait(
+        lock, [&] { return m_n_passed - m_n_emptied < 2 || m_is_stopped; });
+    return !m_is_stopped;
+  }
+
+  /** Size of a buffer. */
+  size_t m_n_bytes;
+
+  /** The buffers. Who fills or empties one does so without the mutex. */
+  std::array<Vector<byte>, 2> m_buffers;
+
+  /** Protects the members below; what the one thread changes, it reads without
+  it. */
+  std::mutex m_mutex;
+
+  /** Signalled when one of them has changed. */
+  std::condition_variable m_changed;
+
+  /** Buffers that were handed over. */
+  size_t m_n_passed{};
+
+  /** Buffers that were emptied. */
+  size_t m_n_emptied{};
+
+  /** Whether take() has returned rows the last time. */
+  bool m_is_taken{};
+
+  /** Whether no more rows follow. */
+  bool m_is_over{};
+
+  /** Whether no more rows are wanted. */
+  bool m_is_stopped{};
 };
 
 /** Reads the rows of one run, every byte of it once and in order.

@@ -105,6 +105,78 @@ void merge_sort(Rows &rows, Rows &spare, size_t begin, size_t end,
   std::copy(spare.begin() + begin, spare.begin() + end, rows.begin() + begin);
 }
 
+/** Finds the columns of an index in the records of the clustered index, which
+has the same format: there the bytes are as they go into a run. Each scan thread
+has its own, in cache lines of its own. */
+class alignas(64) Record_columns {
+ public:
+  /** Constructor.
+  @param[in]  index  index of a table that is not rebuilt */
+  explicit Record_columns(const dict_index_t *index);
+
+  /** @return whether all columns are there: none is virtual, has a prefix or
+  another format */
+  [[nodiscard]] bool is_on() const { return !m_columns.empty(); }
+
+  /** Find the columns of a row. They are used until its record is gone.
+  @param[in]  rec      record without columns that are stored externally
+  @param[in]  offsets  where its columns are
+  @return size of the row in a run */
+  [[nodiscard]] size_t take(const rec_t *rec, const ulint *offsets);
+
+  /** Write the row as it goes into a run.
+  @param[out]  to  first byte */
+  void write(byte *to) const;
+
+  /** @return value of a column of the row
+  @param[in]   n    column
+  @param[out]  len  its length, or UNIV_SQL_NULL */
+  [[nodiscard]] const byte *get(size_t n, ulint &len) const {
+    len = m_columns[n].m_len;
+    return m_columns[n].m_data;
+  }
+
+ private:
+  /** A column. */
+  struct Column {
+    /** Its number in the clustered index. */
+    size_t m_number;
+
+    /** Whether it may be NULL. */
+    bool m_is_nullable;
+
+    /** Whether all values have the same length. */
+    bool m_is_fixed;
+
+    /** Whether lengths from 128 take two bytes. */
+    bool m_is_big;
+
+    /** Value in the row. */
+    const byte *m_data;
+
+    /** Its length. */
+    ulint m_len;
+  };
+
+  /** @return bytes that the length of a value takes
+  @param[in]  column  the column */
+  [[nodiscard]] static size_t length_bytes(const Column &column) {
+    return column.m_is_fixed                         ? 0
+           : column.m_is_big && column.m_len >= 0x80 ? 2
+                                                     : 1;
+  }
+
+  /** The columns. */
+  std::vector<Column> m_columns;
+
+  /** Bytes that say which columns are NULL. */
+  size_t m_n_null_bytes{};
+
+  /** Bytes of the row before its values, without those that say how many there
+  are. */
+  size_t m_n_extra{};
+};
+
 /** A row that is packed: its first byte. */
 using Packed_row = const byte *;
 
@@ -222,6 +294,13 @@ class Packed_rows {
   @return false if rows are not packed */
   [[nodiscard]] bool add(Key_sort_buffer &buffer, size_t n_fields,
                          size_t n_bytes);
+
+  /** Pack a row of a record.
+  @param[in,out] buffer   the buffer of this
+  @param[in]     columns  its columns
+  @param[in]     n_bytes  its size */
+  void add(Key_sort_buffer &buffer, const Record_columns &columns,
+           size_t n_bytes);
 
   /** Write the rows as a run, in the order of rows().
   @param[in]  io_buffer  buffer for writing

@@ -21,6 +21,7 @@ the writer, and that no byte is read twice. */
 #include <queue>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -994,6 +995,77 @@ TEST(Kway_extents, pages_that_need_no_copy) {
         FIL_PAGE_TYPE_LOB_DATA, FIL_PAGE_TYPE_BLOB, FIL_PAGE_TYPE_ALLOCATED}) {
     EXPECT_FALSE(is_free(type, 0, 5, 7)) << type;
   }
+}
+
+TEST(Kway_hand_over, rows_arrive_in_order) {
+  std::mt19937 random{20261201};
+
+  for (const size_t n_rows : {0, 1, 7, 20000}) {
+    Hand_over rows(1000);
+    std::vector<byte> sent;
+    std::vector<byte> received;
+    size_t n_taken = 0;
+
+    std::thread merge([&] {
+      for (size_t i = 0; i < n_rows; ++i) {
+        /* Now and then one that fills a buffer. */
+        std::vector<byte> row(i % 50 == 9 ? 1000 : 1 + random() % 200);
+        for (auto &b : row) {
+          b = static_cast<byte>(random());
+        }
+        EXPECT_TRUE(rows.add(row.data(), row.size()));
+        sent.insert(sent.end(), row.begin(), row.end());
+      }
+      rows.end();
+    });
+    for (auto taken = rows.take(); taken.m_begin != nullptr;
+         taken = rows.take()) {
+      EXPECT_LT(taken.m_begin, taken.m_end);
+      EXPECT_GE(taken.m_begin + 1000, taken.m_end);
+      received.insert(received.end(), taken.m_begin, taken.m_end);
+      ++n_taken;
+    }
+    EXPECT_EQ(nullptr, rows.take().m_begin);
+    merge.join();
+    EXPECT_EQ(sent, received);
+    EXPECT_GE(n_taken, sent.size() / 1000);
+    EXPECT_LE(n_taken, n_rows);
+  }
+}
+
+TEST(Kway_hand_over, who_wants_no_more_does_not_wait) {
+  const std::vector<byte> row(600);
+
+  for (const size_t n_taken : {0, 1, 2, 5}) {
+    Hand_over rows(1000);
+    size_t n_added = 0;
+
+    std::thread merge([&] {
+      while (rows.add(row.data(), row.size())) {
+        ++n_added;
+      }
+      rows.end();
+    });
+    for (size_t i = 0; i < n_taken; ++i) {
+      const auto taken = rows.take();
+      EXPECT_EQ(row, std::vector<byte>(taken.m_begin, taken.m_end));
+    }
+    rows.stop();
+    merge.join();
+    EXPECT_GE(n_added, n_taken);
+    EXPECT_LE(n_added, n_taken + 2);
+  }
+}
+
+TEST(Kway_hand_over, memory) {
+  EXPECT_EQ(0U, hand_over_bytes(64 * 1024, 100));
+  EXPECT_EQ(0U, hand_over_bytes(LEAST_HANDING_BYTES - 1, 100));
+  EXPECT_EQ(16U * 1024, hand_over_bytes(LEAST_HANDING_BYTES, 100));
+  EXPECT_EQ(64U * 1024, hand_over_bytes(1024 * 1024, 100));
+  EXPECT_EQ(64U * 1024, hand_over_bytes(1024 * 1024 * 1024, 100));
+  /* A few rows at a time are not worth it. */
+  EXPECT_EQ(64U * 1024, hand_over_bytes(1024 * 1024, 16 * 1024));
+  EXPECT_EQ(0U, hand_over_bytes(1024 * 1024, 16 * 1024 + 1));
 }
 
 TEST(Kway_io, interrupted_call_is_repeated) {
