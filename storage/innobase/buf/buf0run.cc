@@ -71,10 +71,10 @@ with File_reader (log/log0apply.cc). */
 #include "buf0lru.h"
 #include "fsp0fsp.h"
 #include "log0recv.h"
-#include "mach0data.h"
 #include "os0enc.h"
 #include "os0file.h"
 #include "os0thread-create.h"
+#include "page0page.h"
 #include "scope_guard.h"
 #include "srv0srv.h"
 
