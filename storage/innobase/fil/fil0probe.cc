@@ -308,15 +308,19 @@ File_header read_header(const std::string &path, size_t n_wanted) {
 
   constexpr size_t HEAD_BYTES = 64;
   static_assert(FSP_HEADER_OFFSET + FSP_SPACE_FLAGS + 4 <= HEAD_BYTES);
-  std::vector<byte> bytes(std::max(HEAD_BYTES, n_wanted));
-  const auto buf = bytes.data();
+  byte buf[HEAD_BYTES];
 
   if (!file_identity(fd, "", header.identity)) {
     return header;
   }
 
-  /* With one I/O, since nothing is read ahead. */
-  const auto n_bytes = ::pread(fd, buf, bytes.size(), 0);
+#ifdef POSIX_FADV_WILLNEED
+  /* All with one I/O. */
+  if (n_wanted > 0) {
+    (void)posix_fadvise(fd, 0, n_wanted, POSIX_FADV_WILLNEED);
+  }
+#endif /* POSIX_FADV_WILLNEED */
+  const auto n_bytes = ::pread(fd, buf, HEAD_BYTES, 0);
 
   if (n_bytes < 0) {
     return header;
@@ -340,6 +344,11 @@ File_header read_header(const std::string &path, size_t n_wanted) {
                                          page_bytes) != SPACE_UNKNOWN) {
       header.state = Header_state::PLAIN;
     }
+  }
+  if (n_wanted > 0) {
+    std::vector<byte> wanted(n_wanted);
+    /* Who validates it reports what is wrong. */
+    (void)!::pread(fd, wanted.data(), n_wanted, 0);
   }
   return header;
 }
