@@ -1441,24 +1441,28 @@ void Build::share_merge_memory(Context &ctx, Shape &shape) {
   share_load_memory(m_memory_bytes, n_loads, shape);
   m_sort_memory_bytes = shape.m_sort_memory_bytes;
   m_load_memory_bytes = shape.m_load_memory_bytes;
-  m_has_spare_threads = 2 * n_indexes <= n_threads &&
-                        std::thread::hardware_concurrency() >= 2 * n_indexes;
+
+  const auto n_spare =
+      std::min<size_t>(n_threads, std::thread::hardware_concurrency());
+  m_hand_over_bytes = 2 * n_indexes <= n_spare
+                          ? hand_over_bytes(m_load_memory_bytes, m_row_bytes)
+                          : 0;
 }
 
-void Build::plan_hand_over(Shape shape) {
-  if (!m_has_spare_threads) {
+void Build::plan(Shape shape) {
+  m_plan = make_plan(shape);
+
+  if (m_hand_over_bytes == 0) {
     return;
   }
+  shape.m_load_memory_bytes -= 2 * m_hand_over_bytes;
 
-  const auto n_bytes = hand_over_bytes(m_load_memory_bytes, m_row_bytes);
-
-  shape.m_load_memory_bytes -= 2 * n_bytes;
-
-  /* Not at the price of more merging. */
   if (const auto plan = make_plan(shape);
       plan.m_n_rewritten <= m_plan.m_n_rewritten) {
     m_plan = plan;
-    m_hand_over_bytes = n_bytes;
+  } else {
+    /* Not at the price of more merging. */
+    m_hand_over_bytes = 0;
   }
 }
 
@@ -1543,8 +1547,7 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
   }
 
   build.share_merge_memory(builder->m_ctx, shape);
-  build.m_plan = make_plan(shape);
-  build.plan_hand_over(shape);
+  build.plan(shape);
 
   uint64_t n_rows = 0;
   uint64_t n_bytes = 0;

@@ -291,10 +291,10 @@ the original code is to add it */
   @param[in,out] shape  the runs; its memory is set */
   void share_merge_memory(Context &ctx, Shape &shape);
 
-  /** Let a thread of its own merge while the index is loaded, if threads and
-  memory allow it.
+  /** Decide how to merge, and whether a thread of its own merges while the
+  index is loaded.
   @param[in]  shape  the runs, with the memory */
-  void plan_hand_over(Shape shape);
+  void plan(Shape shape);
 
   /** @return what of a file of that builder is known; nullptr for the files of
   a full-text index */
@@ -381,9 +381,6 @@ the original code is to add it */
 
   /** How to merge. */
   Plan m_plan{};
-
-  /** Whether there are two threads and processors for each index. */
-  bool m_has_spare_threads{};
 
   /** Part of that memory through which one thread hands rows over to another:
   bytes of each of two buffers; 0 = one thread merges and loads. */
