@@ -1050,6 +1050,7 @@ std::optional<dberr_t> Build::add_record(const Builders &builders,
     return {};
   }
 
+  /* One log for all indexes. */
   auto err = first->check_state_of_online_build_log();
 
   for (auto it = builders.begin(); err == DB_SUCCESS && it != builders.end();

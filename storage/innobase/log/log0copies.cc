@@ -251,9 +251,10 @@ void Copies::compare() {
   m_is_late = false;
 }
 
-/** Pages whose copies are older than the checkpoint are in their files; the
-others have redo. What is encrypted is opened now only if this batch has redo
-for it: its key may be in redo that follows. */
+/** Pages whose copies are older than the checkpoint are in their files, or are
+compared when their tablespaces are opened; the others have redo. What is
+encrypted is opened now only if this batch has redo for it: its key may be in
+redo that follows. */
 void Copies::restore() {
   const auto spaces = std::exchange(m_spaces, {});
 
