@@ -281,4 +281,8 @@ def test_key_data() -> None:
     assert ddl.key_data_bytes("add-index", 10, 5) == 10 * 132
     assert ddl.key_data_bytes("add-integer", 10, 5) == 10 * 8
     assert ddl.key_data_bytes("add-text", 10, 5) == 10 * 68
+    assert ddl.key_data_bytes("add-descending", 10, 5) == 10 * 68
+    assert ddl.key_data_bytes("add-prefix", 10, 5) == 10 * 8
+    assert ddl.key_data_bytes("add-composite", 10, 5) == 10 * 72
+    assert ddl.key_data_bytes("add-ordered", 10, 5) == 10 * 8
     assert set(ddl.KEY_BYTES_OF) == set(ddl.OPERATIONS) - {"rebuild"}

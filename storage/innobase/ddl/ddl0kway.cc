@@ -28,8 +28,8 @@ Rules:
    another one first; which it is depends there on the order of its merges, too.
 3. Merges take no more memory than innodb_ddl_buffer_size in all, or what the
    original code takes at least: three pages for each merge. What a run takes is
-   its buffer, room for one row that lies across two buffers, and the reader; so
-   as many runs are merged at a time as the largest row of the index allows.
+   its buffer and the reader, and room for one row that lies across two buffers
+   if it cannot be moved to the front of one.
 4. Small buffers do not make small I/Os: the kernel is asked to read ahead,
    while rows that are here already are merged. */
 
@@ -91,9 +91,9 @@ static constexpr size_t FTS_ROW_BYTES = FTS_MAX_WORD_LEN + 64;
 over so many bytes at a time, if that leaves memory to other indexes. */
 static constexpr size_t DIRECT_BYTES = 64 * 1024;
 
-/** Which part of the memory of a scan thread its own sort buffers have, if
-those of all threads become runs together. */
-static constexpr size_t OWN_SHARE = 4;
+/** Which part of the memory of a scan thread its own sort buffers have, if they
+become batches of a run. */
+static constexpr size_t OWN_SHARE = 8;
 
 /** Chunks of rows that each of its own sort buffers has room for at least. */
 static constexpr size_t LEAST_CHUNKS = 4;
@@ -160,7 +160,13 @@ Plan make_plan(const Shape &shape) {
 
       if (!found || cost < best.m_cost_bytes ||
           (cost == best.m_cost_bytes && passes < best.m_passes)) {
-        best = {fan_in, leave, passes, cost, n_rewritten, least};
+        best = {fan_in,
+                leave,
+                passes,
+                cost,
+                n_rewritten,
+                least,
+                shape.m_reader_bytes};
         found = true;
       }
     }
@@ -215,12 +221,24 @@ bool after_write(size_t n_bytes, uint64_t offset) {
   return !g_drop_cache && offset + n_bytes <= s_cache_share.bytes();
 }
 
+/** @return whether a file is read without the page cache: what
+innodb_disable_sort_file_cache was when it was made */
+static bool is_direct(const file_t &file) {
+#ifdef O_DIRECT
+  return file.m_file.is_open() &&
+         (fcntl(file.m_file.get(), F_GETFL) & O_DIRECT) != 0;
+#else
+  return false;
+#endif
+}
+
 /** Temporary files of one scan thread. */
 class Files {
  public:
   /** Constructor.
   @param[in] original  file that the scan wrote */
-  explicit Files(file_t *original) : m_original(original) {}
+  explicit Files(file_t *original)
+      : m_original(original), m_is_direct(kway::is_direct(*original)) {}
 
   /** Make a file.
   @param[in]  path  directory
@@ -249,6 +267,9 @@ class Files {
       }
     }
   }
+
+  /** @return whether files may be read without the page cache */
+  [[nodiscard]] bool is_direct() const { return m_is_direct; }
 
   /** A pass begins, in which each byte is read once. */
   void begin_pass() { ut_d(m_read_in_pass = Range_recorder{}); }
@@ -315,6 +336,9 @@ class Files {
   /** File that the scan wrote, number 0. */
   file_t *m_original;
 
+  /** Whether files may be read without the page cache. */
+  bool m_is_direct;
+
   /** Whether the file system can punch holes, as far as is known. */
   bool m_can_punch{true};
 
@@ -327,7 +351,7 @@ class Files {
 #endif /* UNIV_DEBUG */
 };
 
-/** Reads files, and asks for what comes next while the caller merges. */
+/** Reads a run, and asks for what comes next while the caller merges. */
 class Ahead {
  public:
   /** Constructor.
@@ -337,27 +361,31 @@ class Ahead {
   @param[in]     requested  up to where the caller has requested already */
   Ahead(Files *files, const Run &run, size_t n_bytes, uint64_t requested)
       : m_files(files),
-        m_end(run.m_end),
-        m_n_bytes(n_bytes),
         m_requested(std::max(run.m_begin, requested)),
-        m_given_back(run.m_begin) {}
+        m_n_bytes(static_cast<uint32_t>(n_bytes)) {}
+
+  /** See Run_reader. */
+  [[nodiscard]] bool is_direct() const { return m_files->is_direct(); }
 
   /** See Run_reader. */
   [[nodiscard]] dberr_t read(size_t number, byte *to, size_t n_bytes,
-                             uint64_t offset) {
-    /* What the buffer held before is consumed. */
-    if (offset - m_given_back >= GIVE_BACK_BYTES) {
-      m_files->give_back(number, m_given_back, offset);
-      m_given_back = offset;
+                             uint64_t offset, uint64_t end) {
+    if (m_n_kept >= GIVE_BACK_BYTES) {
+      /* All before this was read. */
+      const auto n_rest = static_cast<uint32_t>(offset % BLOCK_BYTES);
+
+      m_files->give_back(number, offset - m_n_kept, offset - n_rest);
+      m_n_kept = n_rest;
     }
 
-    if (m_requested < m_end && offset + n_bytes + m_n_bytes / 2 > m_requested) {
+    if (m_requested < end && offset + n_bytes + m_n_bytes / 2 > m_requested) {
       const auto begin = m_requested;
       m_requested = std::min<uint64_t>(
-          m_end, std::max(begin, offset) + std::max(n_bytes, m_n_bytes));
+          end, std::max(begin, offset) + std::max<size_t>(n_bytes, m_n_bytes));
       m_files->read_ahead(number, begin, m_requested);
     }
 
+    m_n_kept += static_cast<uint32_t>(n_bytes);
     return m_files->read(number, to, n_bytes, offset);
   }
 
@@ -365,30 +393,28 @@ class Ahead {
   /** Files. */
   Files *m_files;
 
-  /** End of the run. */
-  uint64_t m_end;
-
-  /** Bytes to request at a time. */
-  size_t m_n_bytes;
-
   /** Up to where the kernel was asked to read. */
   uint64_t m_requested;
 
-  /** Up to where the run was given back. */
-  uint64_t m_given_back;
+  /** Bytes to request at a time. */
+  uint32_t m_n_bytes;
+
+  /** Bytes that were read and not given back, from the beginning of a block. */
+  uint32_t m_n_kept{};
 };
 
 using Reader = Run_reader<Ahead, Rec_framing>;
 
 /** @return memory that a run takes in a merge besides its buffer
-@param[in]  index      index
-@param[in]  row_bytes  size of the largest row */
-static size_t reader_bytes(const dict_index_t *index, size_t row_bytes) {
-  /* Its places in the tournament. */
-  constexpr size_t tree_bytes = 5 * sizeof(size_t);
+@param[in]  row_bytes  size of the largest row
+@param[in]  is_direct  whether files may be read without the page cache */
+static size_t reader_bytes(size_t row_bytes, bool is_direct) {
+  /* A row that is smaller than half of the buffer moves to its front. */
+  const auto across_bytes = is_direct || row_bytes > SMALL_READ_BYTES / 2
+                                ? row_bytes + sizeof(Vector<byte>)
+                                : 0;
 
-  return row_bytes + sizeof(Ahead) + sizeof(Reader) + tree_bytes +
-         Rec_framing::n_offsets(index) * sizeof(ulint);
+  return sizeof(Ahead) + sizeof(Reader) + TREE_BYTES + across_bytes;
 }
 
 /** Orders the rows of an index, which have the same key, and notices
@@ -468,6 +494,42 @@ class Row_order {
   size_t m_n_found{};
 };
 
+/** One side of a comparison, which often stays while the other one changes: a
+row, and where its columns are. */
+class Side {
+ public:
+  explicit Side(const dict_index_t *index) : m_framing(index) {}
+
+  /** Find the columns of a row.
+  @param[in]  row      the row
+  @param[in]  n_bytes  its size
+  @param[in]  version  tells it from other rows that were in the same place */
+  void take(const byte *row, size_t n_bytes, uint64_t version) {
+    if (row != m_row || version != m_version) {
+      const auto n [[maybe_unused]] = m_framing.need(row, n_bytes);
+      ut_ad(n == n_bytes);
+      m_row = row;
+      m_version = version;
+    }
+  }
+
+  /** @return the row */
+  [[nodiscard]] const byte *row() const { return m_row; }
+
+  /** @return what it is */
+  [[nodiscard]] Rec_framing &framing() { return m_framing; }
+
+ private:
+  /** The row. */
+  const byte *m_row{};
+
+  /** Which of those that were there. */
+  uint64_t m_version{};
+
+  /** Where its columns are. */
+  Rec_framing m_framing;
+};
+
 /** Orders the rows of readers, and reports a duplicate. */
 class Rec_compare {
  public:
@@ -481,16 +543,22 @@ class Rec_compare {
         m_key(key),
         m_dup(dup),
         m_order(builder->index(), key,
-                dup != nullptr && dict_index_is_unique(builder->index())) {}
+                dup != nullptr && dict_index_is_unique(builder->index())),
+        m_framing(builder->index()),
+        m_a(builder->index()),
+        m_b(builder->index()) {}
 
-  /** @return the key of the row of a reader */
+  /** @return what the readers share */
+  [[nodiscard]] Rec_framing &framing() { return m_framing; }
+
+  /** @return the key of the row of a reader, which was read last */
   [[nodiscard]] uint64_t key(const Reader &reader) const {
     if (m_key.is_empty()) {
       return 0;
     }
-    const auto rec = reader.row() + reader.m_framing.header();
+    const auto rec = reader.row() + m_framing.header();
     return m_key.of([&](size_t n, ulint &len) {
-      return rec_get_nth_field_instant(rec, reader.m_framing.offsets(), n,
+      return rec_get_nth_field_instant(rec, m_framing.offsets(), n,
                                        m_builder->index(), &len);
     });
   }
@@ -498,11 +566,17 @@ class Rec_compare {
   /** Compare the rows of two readers, which have the same key. */
   [[nodiscard]] int operator()(const Reader &a, const Reader &b) {
     const auto n_found = m_order.n_found();
-    const auto cmp = m_order(a.row(), a.m_framing, b.row(), b.m_framing);
+
+    m_a.take(a.row(), a.row_bytes(), a.offset());
+    m_b.take(b.row(), b.row_bytes(), b.offset());
+
+    const auto cmp =
+        m_order(m_a.row(), m_a.framing(), m_b.row(), m_b.framing());
 
     /* Another thread may be reporting what it has met. */
     if (n_found == 0 && found() && m_builder->set_error(DB_DUPLICATE_KEY)) {
-      m_dup->report(a.row() + a.m_framing.header(), a.m_framing.offsets());
+      m_dup->report(m_a.row() + m_a.framing().header(),
+                    m_a.framing().offsets());
     }
     return cmp;
   }
@@ -522,6 +596,13 @@ class Rec_compare {
 
   /** Order of the rows. */
   Row_order m_order;
+
+  /** Where the columns of the row are that was read last. */
+  Rec_framing m_framing;
+
+  /** Sides of the comparison. */
+  Side m_a;
+  Side m_b;
 };
 
 /** Orders the packed rows of a sort buffer, which have the same key. */
@@ -539,10 +620,10 @@ class Packed_compare {
   [[nodiscard]] int operator()(Packed_row a, Packed_row b) {
     const auto n_found = m_order.n_found();
 
-    m_a.take(a);
-    m_b.take(b);
+    m_a.take(a, Packed_rows::row_bytes(a), 0);
+    m_b.take(b, Packed_rows::row_bytes(b), 0);
 
-    const auto cmp = m_order(a, m_a.m_framing, b, m_b.m_framing);
+    const auto cmp = m_order(a, m_a.framing(), b, m_b.framing());
 
     if (m_order.n_found() > n_found) {
       m_duplicate = a;
@@ -561,33 +642,12 @@ class Packed_compare {
   void report(Builder *builder, TABLE *table, const size_t *col_map) {
     if (builder->set_error(DB_DUPLICATE_KEY)) {
       Dup dup = {builder->index(), table, col_map, 0};
-      m_a.take(m_duplicate);
-      dup.report(m_duplicate + m_a.m_framing.header(), m_a.m_framing.offsets());
+      m_a.take(m_duplicate, Packed_rows::row_bytes(m_duplicate), 0);
+      dup.report(m_duplicate + m_a.framing().header(), m_a.framing().offsets());
     }
   }
 
  private:
-  /** One side. A sort compares one row with several others. */
-  struct Side {
-    explicit Side(const dict_index_t *index) : m_framing(index) {}
-
-    /** Find the columns of a row. */
-    void take(Packed_row row) {
-      if (row != m_row) {
-        const auto n [[maybe_unused]] =
-            m_framing.need(row, Packed_rows::row_bytes(row));
-        ut_ad(n == Packed_rows::row_bytes(row));
-        m_row = row;
-      }
-    }
-
-    /** The row. */
-    Packed_row m_row{};
-
-    /** Where its columns are. */
-    Rec_framing m_framing;
-  };
-
   /** Order of the rows. */
   Row_order m_order;
 
@@ -597,50 +657,6 @@ class Packed_compare {
   /** Sides of the comparison. */
   Side m_a;
   Side m_b;
-};
-
-/** Goes through a batch of sorted rows. */
-class Batch_reader {
- public:
-  explicit Batch_reader(const Batch &batch) : m_batch(batch) {}
-
-  /** Go to the next row.
-  @return DB_SUCCESS or DB_END_OF_INDEX */
-  [[nodiscard]] dberr_t next() {
-    return m_n_read++ < m_batch.m_rows.size() ? DB_SUCCESS : DB_END_OF_INDEX;
-  }
-
-  /** @return the current row, with its key */
-  [[nodiscard]] const Keyed<Packed_row> &row() const {
-    return m_batch.m_rows[m_n_read - 1];
-  }
-
- private:
-  /** The batch. */
-  const Batch &m_batch;
-
-  /** Rows that were read. */
-  size_t m_n_read{};
-};
-
-/** Orders the rows of batches. */
-class Batch_compare {
- public:
-  explicit Batch_compare(Packed_compare &compare) : m_compare(compare) {}
-
-  /** @return the key of the row of a reader */
-  [[nodiscard]] uint64_t key(const Batch_reader &reader) const {
-    return reader.row().m_key;
-  }
-
-  /** Compare the rows of two readers, which have the same key. */
-  [[nodiscard]] int operator()(const Batch_reader &a, const Batch_reader &b) {
-    return m_compare(a.row().m_row, b.row().m_row);
-  }
-
- private:
-  /** Compares rows. */
-  Packed_compare &m_compare;
 };
 
 /** A merge of runs, of one thread's files or of several. */
@@ -653,17 +669,15 @@ class Merge {
   @param[in]     n_runs        number of runs
   @param[in]     memory_bytes  memory for all of them
   @param[in]     row_bytes     size of the largest row
-  @param[in]     least_bytes   least buffer for reading a run */
+  @param[in]     plan          how runs are merged */
   Merge(Builder *builder, const Sort_key &key, Dup *dup, size_t n_runs,
-        size_t memory_bytes, size_t row_bytes, size_t least_bytes)
-      : m_index(builder->index()),
-        m_row_bytes(row_bytes),
+        size_t memory_bytes, size_t row_bytes, const Plan &plan)
+      : m_row_bytes(row_bytes),
         m_compare(builder, key, dup),
-        m_tree(m_compare),
+        m_tree(m_compare, m_readers),
         m_n_ahead_bytes(ahead_bytes(n_runs)),
-        m_n_buffer_bytes(input_bytes(memory_bytes, n_runs,
-                                     reader_bytes(m_index, row_bytes),
-                                     least_bytes)) {
+        m_n_buffer_bytes(input_bytes(memory_bytes, n_runs, plan.m_reader_bytes,
+                                     plan.m_least_bytes)) {
     m_buffer =
         ut::make_unique_aligned<byte[]>(ut::make_psi_memory_key(mem_key_ddl),
                                         BLOCK_BYTES, m_n_buffer_bytes * n_runs);
@@ -682,9 +696,8 @@ class Merge {
     const auto buffer = m_buffer.get() + m_readers.size() * m_n_buffer_bytes;
     ut_a(m_readers.size() < m_readers.capacity());
     m_sources.emplace_back(files, run, m_n_ahead_bytes, requested);
-    m_readers.emplace_back(&m_sources.back(), Rec_framing(m_index), run, buffer,
+    m_readers.emplace_back(&m_sources.back(), &m_compare.framing(), run, buffer,
                            m_n_buffer_bytes, m_row_bytes);
-    m_tree.add(&m_readers.back());
   }
 
   /** Go to the first row. */
@@ -694,15 +707,12 @@ class Merge {
   [[nodiscard]] dberr_t next() { return m_tree.next(); }
 
   /** @return reader with the current row */
-  [[nodiscard]] Reader &top() { return m_tree.top(); }
+  [[nodiscard]] const Reader &top() { return m_tree.top(); }
 
   /** @return whether there is a duplicate */
   [[nodiscard]] bool found_duplicate() const { return m_compare.found(); }
 
  private:
-  /** Index. */
-  const dict_index_t *m_index;
-
   /** Size of the largest row. */
   size_t m_row_bytes;
 
@@ -1001,7 +1011,8 @@ void Build::join_memory(Builder *builder, size_t n_threads,
         n_buffers * (buffer_size.first + buffer_size.second) -
         buffer_size.second + lent_bytes;
 
-    /* Runs of all threads together hold the rows of several threads, which the
+    /* Sorted batches take half of the memory of sort buffers: they have neither
+    keys nor places. Runs of them hold the rows of several threads, which the
     files of the original code may not. Rows that are not packed do not take
     part. */
     const size_t n_packed = std::count_if(
@@ -1010,15 +1021,18 @@ void Build::join_memory(Builder *builder, size_t n_threads,
     const auto packed_bytes = limit_bytes * n_packed / n_buffers;
     const auto least_bytes = std::min(
         packed_bytes, n_packed * LEAST_CHUNKS * Packed_rows::CHUNK_BYTES);
+    /* One thread gains nothing if much of its memory is its own. */
+    const auto gathers = build.m_on_the_fly &&
+                         (n_threads > 1 || (n_packed == n_buffers &&
+                                            least_bytes <= limit_bytes / 4));
     const auto own_bytes =
-        n_threads > 1 && build.m_on_the_fly
-            ? limit_bytes - packed_bytes +
-                  std::max(packed_bytes / OWN_SHARE, least_bytes)
-            : limit_bytes;
+        gathers ? limit_bytes - packed_bytes +
+                      std::max(packed_bytes / OWN_SHARE, least_bytes)
+                : limit_bytes;
 
     if (own_bytes < limit_bytes) {
       shared.m_gathered = std::make_shared<Gathered>(
-          n_buffers, n_threads * (limit_bytes - own_bytes));
+          n_buffers, n_threads, n_threads * (limit_bytes - own_bytes));
     }
     shared.m_pools.assign(n_threads, Pool(n_buffers, own_bytes));
     shared.m_io_buffers.resize(n_threads);
@@ -1090,7 +1104,9 @@ void Build::share_io_buffer(Builder *builder, size_t thread_id) {
   }
 
   if (is_packed(builder->m_index)) {
-    thread_ctx.m_key_buffer->m_pack.begin(builder->m_index, &build.m_sort_key);
+    thread_ctx.m_key_buffer->m_pack.begin(
+        builder->m_index, &build.m_sort_key,
+        builder->m_ctx.m_kway_shared.m_gathered != nullptr);
   }
 
   auto &io_buffer = builder->m_ctx.m_kway_shared.m_io_buffers[thread_id];
@@ -1249,16 +1265,16 @@ dberr_t Build::write_run(Builder *builder, size_t thread_id,
 
 dberr_t Build::write_gathered(Builder *builder, size_t thread_id,
                               std::pair<byte *, size_t> io_buffer,
-                              const Gathered::Taken &taken) {
-  Packed_compare compare(builder->m_index, builder->m_kway->m_sort_key);
-  Batch_compare batch_compare(compare);
-  Tournament<Batch_reader, Batch_compare> tree(batch_compare);
-  Vector<Batch_reader> readers;
+                              const Gathered::Taken &taken) try {
+  Dup dup = {builder->m_index, builder->m_ctx.m_table, builder->m_ctx.m_col_map,
+             0};
+  Rec_compare compare(builder, builder->m_kway->m_sort_key, &dup);
+  Vector<Reader> readers;
+  Tournament<Reader, Rec_compare> tree(compare, readers);
 
   readers.reserve(taken.m_batches.size());
   for (const auto &batch : taken.m_batches) {
-    readers.emplace_back(batch);
-    tree.add(&readers.back());
+    readers.emplace_back(&compare.framing(), batch.data(), batch.size());
   }
 
   return write_run(builder, thread_id, io_buffer,
@@ -1268,7 +1284,9 @@ dberr_t Build::write_gathered(Builder *builder, size_t thread_id,
                      auto err = tree.open();
 
                      while (err == DB_SUCCESS && !compare.found()) {
-                       err = run.add(tree.top().row().m_row);
+                       const auto &top = tree.top();
+
+                       err = run.add(top.row(), top.row_bytes());
                        if (err == DB_SUCCESS &&
                            n_rows++ % ROWS_PER_CHECK == 0 &&
                            builder->m_ctx.is_interrupted()) {
@@ -1279,14 +1297,13 @@ dberr_t Build::write_gathered(Builder *builder, size_t thread_id,
                        }
                      }
 
-                     if (compare.found()) {
-                       compare.report(builder, builder->m_ctx.m_table,
-                                      builder->m_ctx.m_col_map);
-                       return DB_DUPLICATE_KEY;
-                     }
-
-                     return err == DB_END_OF_INDEX ? run.finish() : err;
+                     return compare.found()          ? DB_DUPLICATE_KEY
+                            : err == DB_END_OF_INDEX ? run.finish()
+                                                     : err;
                    });
+} catch (const std::bad_alloc &) {
+  builder->set_error(DB_OUT_OF_MEMORY);
+  return builder->get_error();
 }
 
 dberr_t Build::empty_buffer(Builder *builder, size_t thread_id) {
@@ -1300,7 +1317,12 @@ dberr_t Build::empty_buffer(Builder *builder, size_t thread_id) {
 
     if (err == DB_SUCCESS && buffer.m_pack.is_on() &&
         shared.m_gathered != nullptr) {
-      shared.m_gathered->add(builder->m_kway->m_member, buffer.m_pack.take());
+      try {
+        shared.m_gathered->add(builder->m_kway->m_member,
+                               buffer.m_pack.take_run());
+      } catch (const std::bad_alloc &) {
+        err = DB_OUT_OF_MEMORY;
+      }
     } else if (err == DB_SUCCESS) {
       err = write_run(builder, thread_id, io_buffer,
                       [&](IO_buffer to, const auto &persist) {
@@ -1439,43 +1461,37 @@ void Build::share_merge_memory(Context &ctx, Shape &shape) {
 
   m_memory_bytes = std::max(ctx.m_max_buffer_size, n_sorts * least);
   shape.m_sort_memory_bytes = m_memory_bytes / n_sorts;
-  share_load_memory(m_memory_bytes, n_loads, shape);
+
+  const auto n_running =
+      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, n_threads);
+  share_load_memory(m_memory_bytes, n_loads, n_running, shape);
   m_sort_memory_bytes = shape.m_sort_memory_bytes;
   m_load_memory_bytes = shape.m_load_memory_bytes;
 
-  const auto n_spare =
-      std::min<size_t>(n_threads, std::thread::hardware_concurrency());
-  m_hand_over_bytes = 2 * n_indexes <= n_spare
+  /* As many loads go on at a time as have room. */
+  const auto n_going =
+      std::min(n_indexes, m_memory_bytes / m_load_memory_bytes);
+  m_hand_over_bytes = 2 * n_going <= n_running
                           ? hand_over_bytes(m_load_memory_bytes, m_row_bytes)
                           : 0;
 }
 
 void Build::plan(Shape shape) {
+  const auto memory_bytes = shape.m_load_memory_bytes;
+
   m_plan = make_plan(shape);
 
-  if (m_hand_over_bytes == 0) {
-    return;
-  }
-  shape.m_load_memory_bytes -= 2 * m_hand_over_bytes;
+  /* Not at the price of more merging. */
+  for (; m_hand_over_bytes > 0;
+       m_hand_over_bytes = smaller_hand_over(m_hand_over_bytes, m_row_bytes)) {
+    shape.m_load_memory_bytes = memory_bytes - 2 * m_hand_over_bytes;
 
-  if (const auto plan = make_plan(shape);
-      plan.m_n_rewritten <= m_plan.m_n_rewritten) {
-    m_plan = plan;
-  } else {
-    /* Not at the price of more merging. */
-    m_hand_over_bytes = 0;
+    if (const auto plan = make_plan(shape);
+        plan.m_n_rewritten <= m_plan.m_n_rewritten) {
+      m_plan = plan;
+      return;
+    }
   }
-}
-
-/** @return whether a file is read without the page cache: what
-innodb_disable_sort_file_cache was when it was made */
-static bool is_direct(const file_t &file) {
-#ifdef O_DIRECT
-  return file.m_file.is_open() &&
-         (fcntl(file.m_file.get(), F_GETFL) & O_DIRECT) != 0;
-#else
-  return false;
-#endif
 }
 
 void Build::write_rest(Builder *builder) {
@@ -1525,7 +1541,6 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
                                         build.m_max_row_bytes.end());
 
   Shape shape{};
-  shape.m_reader_bytes = reader_bytes(builder->index(), build.m_row_bytes);
   shape.m_n_files = builder->m_thread_ctxs.size();
   shape.m_n_all_runs = n_runs;
   shape.m_ways = build.m_ways;
@@ -1547,6 +1562,7 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
     build.m_threads.push_back(std::move(thread));
   }
 
+  shape.m_reader_bytes = reader_bytes(build.m_row_bytes, shape.m_is_direct);
   build.share_merge_memory(builder->m_ctx, shape);
   build.plan(shape);
 
@@ -1658,13 +1674,13 @@ static bool read_group_ahead(Files &files, const Run *runs, size_t n) {
 }
 
 dberr_t Build::merge_group(Builder *builder, Files &files, const Run *runs,
-                           size_t n, size_t memory_bytes, size_t row_bytes,
-                           size_t least_bytes, Dup *dup, uint64_t &n_unreported,
+                           size_t n, const Plan &plan, size_t memory_bytes,
+                           size_t row_bytes, Dup *dup, uint64_t &n_unreported,
                            Run &out) {
   const auto out_bytes = output_bytes(memory_bytes);
   Merge merge(builder, builder->m_kway->m_sort_key, dup, n,
               memory_bytes > out_bytes ? memory_bytes - out_bytes : 0,
-              row_bytes, least_bytes);
+              row_bytes, plan);
   auto out_buffer = ut::make_unique_aligned<byte[]>(
       ut::make_psi_memory_key(mem_key_ddl), BLOCK_BYTES, out_bytes);
 
@@ -1742,8 +1758,8 @@ dberr_t Build::merge_runs(Builder *builder, Files &files, const Plan &plan,
     while (excess > 0) {
       const auto n = std::min(plan.m_fan_in, excess + 1);
       const auto err =
-          merge_group(builder, files, &runs[n_done], n, memory_bytes, row_bytes,
-                      plan.m_least_bytes, dup, n_unreported, out);
+          merge_group(builder, files, &runs[n_done], n, plan, memory_bytes,
+                      row_bytes, dup, n_unreported, out);
       if (err != DB_SUCCESS) {
         return err;
       }
@@ -1793,12 +1809,12 @@ dberr_t Build::sort(Builder *builder, Merge_file_sort::Context &merge,
     row_bytes = FTS_ROW_BYTES;
 
     Shape shape{};
-    shape.m_reader_bytes = reader_bytes(builder->index(), row_bytes);
+    shape.m_is_direct = own.is_direct();
+    shape.m_reader_bytes = reader_bytes(row_bytes, shape.m_is_direct);
     shape.m_n_runs = runs.size();
     shape.m_file_bytes = file->m_size;
     shape.m_sort_memory_bytes = memory_bytes;
     shape.m_ways = build.m_ways;
-    shape.m_is_direct = is_direct(*file);
     plan = make_plan(shape);
   }
 
@@ -1943,6 +1959,7 @@ class Build::Load_merge_cursor : public Load_cursor {
                     size_t n_bytes)
       : Load_cursor(builder, nullptr),
         m_merge(merge),
+        m_framing(builder->index()),
         m_rows(load, builder->index()) {
     if (n_bytes > 0) {
       try {
@@ -2008,9 +2025,15 @@ class Build::Load_merge_cursor : public Load_cursor {
   [[nodiscard]] uint64_t n_rows() const { return m_n_rows; }
 
  private:
-  /** See whether the build was stopped, and count the row.
+  /** See whether the build was stopped, count the row, and find its columns.
   @return DB_SUCCESS or error code */
   [[nodiscard]] dberr_t begin_row() {
+    if (!m_thread) {
+      const auto &top = m_merge->top();
+      const auto n [[maybe_unused]] =
+          m_framing.need(top.row(), top.row_bytes());
+      ut_ad(n == top.row_bytes());
+    }
     if (auto stage = m_builder->stage(); stage != nullptr) {
       ++m_n_unreported;
       stage->inc_progress_if_needed(m_n_unreported);
@@ -2045,11 +2068,14 @@ class Build::Load_merge_cursor : public Load_cursor {
 
   /** @return what it is */
   [[nodiscard]] Rec_framing &framing() {
-    return m_thread ? m_thread->framing() : m_merge->top().m_framing;
+    return m_thread ? m_thread->framing() : m_framing;
   }
 
   /** What is fed. */
   Merge *m_merge;
+
+  /** What a row is, if no thread merges. */
+  Rec_framing m_framing;
 
   /** Thread that merges; nothing if this one does. */
   std::optional<Merge_thread> m_thread;
@@ -2097,7 +2123,7 @@ dberr_t Build::feed(Builder *builder, Btree_load &btree_load) {
              0};
   Merge merge(builder, build.m_sort_key, &dup, n_runs,
               build.m_load_memory_bytes - 2 * build.m_hand_over_bytes,
-              build.m_row_bytes, build.m_plan.m_least_bytes);
+              build.m_row_bytes, build.m_plan);
 
   if (!merge.is_ready()) {
     return DB_OUT_OF_MEMORY;

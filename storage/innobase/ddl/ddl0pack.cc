@@ -9,6 +9,8 @@ Rows of a sort buffer in the form in which they go into a run. */
 
 #include "ddl0pack.h"
 
+#include <numeric>
+
 #include "ddl0impl-buffer.h"
 #include "rem0rec.h"
 
@@ -161,13 +163,29 @@ bool Packed_rows::add(Key_sort_buffer &buffer, size_t n_fields,
   return true;
 }
 
+Memory_run Packed_rows::take_run() {
+  Memory_run run;
+
+  DBUG_EXECUTE_IF("ddl_batch_oom", throw std::bad_alloc(););
+  run.reserve(std::accumulate(
+      m_rows.begin(), m_rows.end(), size_t{1},
+      [](size_t n, const auto &row) { return n + row_bytes(row.m_row); }));
+  for (const auto &row : m_rows) {
+    run.insert(run.end(), row.m_row, row.m_row + row_bytes(row.m_row));
+  }
+  run.push_back(0);
+  clear();
+  return run;
+}
+
 dberr_t Packed_rows::write(
     std::pair<byte *, size_t> io_buffer,
     const std::function<dberr_t(std::pair<byte *, size_t>)> &persist) const {
   Packed_run run(io_buffer, persist);
 
-  for (const auto &row : m_batch.m_rows) {
-    if (const auto err = run.add(row.m_row); err != DB_SUCCESS) {
+  for (const auto &row : m_rows) {
+    if (const auto err = run.add(row.m_row, row_bytes(row.m_row));
+        err != DB_SUCCESS) {
       return err;
     }
   }

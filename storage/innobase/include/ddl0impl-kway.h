@@ -36,7 +36,8 @@ class Packed_compare;
 class Rec_framing {
  public:
   explicit Rec_framing(const dict_index_t *index)
-      : m_index(index), m_offsets(n_offsets(index)) {
+      : m_index(index),
+        m_offsets(1 + REC_OFFS_HEADER_SIZE + dict_index_get_n_fields(index)) {
     m_offsets[0] = m_offsets.size();
     m_offsets[1] = dict_index_get_n_fields(index);
   }
@@ -73,11 +74,6 @@ class Rec_framing {
     m_header = header;
     m_prefix = prefix;
     return header + rec_offs_data_size(m_offsets.data());
-  }
-
-  /** @return elements that the offsets of the columns take */
-  [[nodiscard]] static size_t n_offsets(const dict_index_t *index) {
-    return 1 + REC_OFFS_HEADER_SIZE + dict_index_get_n_fields(index);
   }
 
   /** @return bytes before the record's origin */
@@ -305,19 +301,19 @@ the original code is to add it */
   @param[in,out] files         files
   @param[in]     runs          the group
   @param[in]     n             number of runs in it
+  @param[in]     plan          how to merge
   @param[in]     memory_bytes  memory for the merge
   @param[in]     row_bytes     size of the largest row
-  @param[in]     least_bytes   least buffer for reading a run
   @param[in,out] dup           for reporting duplicates
   @param[in,out] n_unreported  rows that are not in the progress yet
   @param[in,out] out           the merged run; it begins where this ended
   @return DB_SUCCESS or error code */
   [[nodiscard]] static dberr_t merge_group(Builder *builder, Files &files,
                                            const Run *runs, size_t n,
+                                           const Plan &plan,
                                            size_t memory_bytes,
-                                           size_t row_bytes, size_t least_bytes,
-                                           Dup *dup, uint64_t &n_unreported,
-                                           Run &out);
+                                           size_t row_bytes, Dup *dup,
+                                           uint64_t &n_unreported, Run &out);
 
   /** Merge runs until few enough are left.
   @param[in,out] builder       index builder

@@ -177,6 +177,9 @@ struct Plan {
 
   /** Least buffer for reading a run. */
   size_t m_least_bytes{};
+
+  /** Memory that a run takes besides its buffer, see Shape. */
+  size_t m_reader_bytes{};
 };
 
 /** @return passes until n_runs have become at most leave, fan_in at a time */
@@ -603,12 +606,14 @@ class Merge_memory {
   size_t m_used_bytes{};
 };
 
-/** @return how many of the loads that could go on at a time do so at least:
-two, and half of them. More memory for one that has many runs must not cost more
-than a pass over them, which several threads make.
-@param[in]  n_loads  loads that could go on */
-[[nodiscard]] inline size_t least_loads(size_t n_loads) {
-  return std::min(n_loads, std::max<size_t>(2, (n_loads + 1) / 2));
+/** @return how many loads go on at a time at least: half of those that the
+processors can do at a time. More memory for one that has many runs must not
+cost more than a pass over them, which several threads make; and a thread may
+merge while another loads.
+@param[in]  n_loads    loads that could go on
+@param[in]  n_threads  threads that could run at a time */
+[[nodiscard]] inline size_t least_loads(size_t n_loads, size_t n_threads) {
+  return (std::min(n_loads, n_threads) + 1) / 2;
 }
 
 /** Share out the memory for the merge that feeds an index: the part of one of
@@ -616,17 +621,18 @@ so many loads at a time; or, if all runs can be merged then, more, because fewer
 loads go on at a time; or with smaller buffers.
 @param[in]     memory_bytes  memory of the build
 @param[in]     n_loads       loads that could go on at a time
+@param[in]     n_threads     threads that could run at a time, at least one
 @param[in,out] shape         the runs; the memory and the least buffer are set
  */
 inline void share_load_memory(size_t memory_bytes, size_t n_loads,
-                              Shape &shape) {
+                              size_t n_threads, Shape &shape) {
   shape.m_load_memory_bytes = memory_bytes / n_loads;
   shape.m_least_bytes = least_input_bytes(shape.m_is_direct);
 
   for (const auto least : {shape.m_least_bytes, SMALL_READ_BYTES}) {
     const auto n_bytes = shape.m_n_all_runs * (least + shape.m_reader_bytes);
 
-    for (auto n = n_loads; n >= least_loads(n_loads); --n) {
+    for (auto n = n_loads; n >= least_loads(n_loads, n_threads); --n) {
       if (memory_bytes / n >= n_bytes) {
         shape.m_load_memory_bytes = memory_bytes / n;
         shape.m_least_bytes = least;
@@ -672,17 +678,30 @@ struct Shared_memory {
 /** Least memory of a load of which a part is used to hand rows over. */
 constexpr size_t LEAST_HANDING_BYTES = 256 * 1024;
 
+/** Least size of a buffer through which rows are handed over. */
+constexpr size_t LEAST_HAND_OVER_BYTES = 8 * 1024;
+
 /** @return size of each of the two buffers through which one thread hands rows
-over to another; 0 if it does not
+over to another: a quarter of what was too much; 0 if it does not
+@param[in]  n_bytes    what was too much
+@param[in]  row_bytes  size of the largest row */
+[[nodiscard]] inline size_t smaller_hand_over(size_t n_bytes,
+                                              size_t row_bytes) {
+  n_bytes /= 4;
+  return n_bytes < LEAST_HAND_OVER_BYTES || row_bytes > n_bytes / 4 ? 0
+                                                                    : n_bytes;
+}
+
+/** @return size of each of these buffers, if there is room for large ones
 @param[in]  memory_bytes  memory of the load
 @param[in]  row_bytes     size of the largest row */
 [[nodiscard]] inline size_t hand_over_bytes(size_t memory_bytes,
                                             size_t row_bytes) {
   const auto n_bytes = std::min<size_t>(memory_bytes / 16, 64 * 1024);
 
-  return memory_bytes < LEAST_HANDING_BYTES || row_bytes > n_bytes / 4
+  return memory_bytes < LEAST_HANDING_BYTES
              ? 0
-             : n_bytes;
+             : smaller_hand_over(4 * n_bytes, row_bytes);
 }
 
 /** Rows that one thread hands over to another, many at a time and in their
@@ -799,39 +818,52 @@ class Hand_over {
   bool m_is_stopped{};
 };
 
-/** Reads the rows of one run, every byte of it once and in order.
+/** Reads the rows of one run, every byte of it once and in order. There are as
+many of these as runs that are merged, so they are small.
 
-Io:      dberr_t read(size_t file, byte *to, size_t n_bytes, uint64_t offset)
+Io:      dberr_t read(size_t file, byte *to, size_t n_bytes, uint64_t offset,
+                      uint64_t end): the run ends there
+         bool is_direct(): whether reads begin and end at multiples of the
+         buffer
 Framing: size_t need(const byte *ptr, size_t n_bytes): 0 if the run ends here;
          the size of the row, prepared for use, if it is within n_bytes; else a
-         number larger than n_bytes, how many bytes are needed to go on. */
+         number larger than n_bytes, how many bytes are needed to go on.
+         Readers share it: it is that of the row that was read last. */
 template <typename Io, typename Framing>
 class Run_reader {
  public:
   /** Constructor.
   @param[in,out] io            where bytes come from
-  @param[in]     framing       what a row is
+  @param[in,out] framing       what a row is
   @param[in]     run           run to read
   @param[in]     buffer        its buffer, aligned for the I/O
   @param[in]     buffer_bytes  size of the buffer, see input_bytes()
   @param[in]     row_bytes     size of the largest row */
-  Run_reader(Io *io, Framing framing, const Run &run, byte *buffer,
+  Run_reader(Io *io, Framing *framing, const Run &run, byte *buffer,
              size_t buffer_bytes, size_t row_bytes)
-      : m_framing(std::move(framing)),
-        m_io(io),
-        m_run(run),
-        m_buffer(buffer),
-        m_buffer_bytes(buffer_bytes),
-        m_max_row_bytes(row_bytes),
+      : m_io(io),
+        m_framing(framing),
         m_ptr(buffer),
         m_end(buffer),
-        m_offset(run.m_begin) {}
+        m_buffer(buffer),
+        m_offset(run.m_begin),
+        m_end_offset(run.m_end),
+        m_file(static_cast<uint32_t>(run.m_file)),
+        m_buffer_bytes(static_cast<uint32_t>(buffer_bytes)),
+        m_max_row_bytes(static_cast<uint32_t>(row_bytes)) {}
+
+  /** Constructor of a reader of a run that is in memory.
+  @param[in,out] framing  what a row is
+  @param[in]     run      the run
+  @param[in]     n_bytes  its size */
+  Run_reader(Framing *framing, const byte *run, size_t n_bytes)
+      : m_framing(framing), m_ptr(run), m_end(run + n_bytes) {}
 
   /** Go to the next row.
   @return DB_SUCCESS, DB_END_OF_INDEX or an error */
   [[nodiscard]] dberr_t next() {
     const size_t n_avail = m_end - m_ptr;
-    const auto n = m_framing.need(m_ptr, n_avail);
+    const auto n = m_framing->need(m_ptr, n_avail);
 
     if (n == 0 && n_avail > 0) {
       return end();
@@ -839,12 +871,17 @@ class Run_reader {
 
     if (n > 0 && n <= n_avail) {
       m_row = m_ptr;
-      m_row_bytes = n;
+      m_row_bytes = static_cast<uint32_t>(n);
       m_ptr += n;
       return DB_SUCCESS;
     }
 
-    return next_across(n);
+    if (n_avail > 0 && (n > m_buffer_bytes / 2 || m_io->is_direct())) {
+      return next_across(n);
+    }
+
+    const auto err = refill(n_avail);
+    return err == DB_SUCCESS ? next() : err;
   }
 
   /** @return the row */
@@ -853,34 +890,39 @@ class Run_reader {
   /** @return size of the row in bytes */
   [[nodiscard]] size_t row_bytes() const { return m_row_bytes; }
 
-  /** @return the run */
-  [[nodiscard]] const Run &run() const { return m_run; }
-
-  /** @return how far the run has been read */
+  /** @return how far the run has been read: with row(), what the row is */
   [[nodiscard]] uint64_t offset() const { return m_offset; }
 
   /** @return memory taken for rows that lie across two buffers */
-  [[nodiscard]] size_t across_bytes() const { return m_across.capacity(); }
-
-  /** What a row is, prepared for the current row. */
-  Framing m_framing;
+  [[nodiscard]] size_t across_bytes() const {
+    return m_across == nullptr ? 0 : m_across->capacity();
+  }
 
  private:
   /** Fill the buffer.
+  @param[in]  n_kept  bytes from m_ptr that stay
   @return DB_SUCCESS or error code */
-  [[nodiscard]] dberr_t refill() {
-    if (m_offset >= m_run.m_end) {
+  [[nodiscard]] dberr_t refill(size_t n_kept) {
+    if (m_offset >= m_end_offset) {
       /* A run ends with its mark, not with its file. */
       return DB_CORRUPTION;
     }
 
-    const auto n = std::min<uint64_t>(m_buffer_bytes, m_run.m_end - m_offset);
-    const auto err = m_io->read(m_run.m_file, m_buffer, n, m_offset);
+    const auto n =
+        std::min<uint64_t>(m_buffer_bytes - n_kept, m_end_offset - m_offset);
+
+    if (n_kept > 0) {
+      memmove(m_buffer, m_ptr, n_kept);
+    }
+    m_ptr = m_buffer;
+    m_end = m_buffer + n_kept;
+
+    const auto err =
+        m_io->read(m_file, m_buffer + n_kept, n, m_offset, m_end_offset);
 
     if (err == DB_SUCCESS) {
       m_offset += n;
-      m_ptr = m_buffer;
-      m_end = m_buffer + n;
+      m_end += n;
     }
 
     return err;
@@ -889,73 +931,66 @@ class Run_reader {
   /** The run has ended: read the padding, which is in the same block.
   @return DB_END_OF_INDEX or an error */
   [[nodiscard]] dberr_t end() {
-    if (m_run.m_end - m_offset >= BLOCK_BYTES) {
+    if (m_end_offset - m_offset >= BLOCK_BYTES) {
       return DB_CORRUPTION;
     }
 
-    while (m_offset < m_run.m_end) {
-      if (const auto err = refill(); err != DB_SUCCESS) {
+    while (m_offset < m_end_offset) {
+      if (const auto err = refill(0); err != DB_SUCCESS) {
         return err;
       }
     }
     return DB_END_OF_INDEX;
   }
 
-  /** Go to the next row, which is not wholly in the buffer.
+  /** Go to the next row, of which a part is in the buffer, if the buffer cannot
+  be filled up from there on, or that would read little at a time.
   @param[in]  n  bytes needed to go on
   @return DB_SUCCESS, DB_END_OF_INDEX or an error */
   [[nodiscard]] dberr_t next_across(size_t n) {
-    if (m_ptr == m_end) {
-      const auto err = refill();
-      return err == DB_SUCCESS ? next() : err;
+    if (m_across == nullptr) {
+      m_across = ut::make_unique<Vector<byte>>();
     }
 
-    m_across.reserve(m_max_row_bytes);
-    m_across.assign(m_ptr, m_end);
+    auto &row = *m_across;
+
+    row.reserve(m_max_row_bytes);
+    row.assign(m_ptr, m_end);
     m_ptr = m_end;
 
-    while (n > m_across.size()) {
+    while (n > row.size()) {
       if (n > MAX_ROW_BYTES) {
         return DB_CORRUPTION;
       }
 
       if (m_ptr == m_end) {
-        if (const auto err = refill(); err != DB_SUCCESS) {
+        if (const auto err = refill(0); err != DB_SUCCESS) {
           return err;
         }
       }
 
-      const auto take = std::min<size_t>(n - m_across.size(), m_end - m_ptr);
-      m_across.insert(m_across.end(), m_ptr, m_ptr + take);
+      const auto take = std::min<size_t>(n - row.size(), m_end - m_ptr);
+      row.insert(row.end(), m_ptr, m_ptr + take);
       m_ptr += take;
-      if (m_across.size() == n) {
-        n = m_framing.need(m_across.data(), m_across.size());
+      if (row.size() == n) {
+        n = m_framing->need(row.data(), row.size());
       }
     }
 
-    if (n != m_across.size()) {
+    if (n != row.size()) {
       return DB_CORRUPTION;
     }
 
-    m_row = m_across.data();
-    m_row_bytes = n;
+    m_row = row.data();
+    m_row_bytes = static_cast<uint32_t>(n);
     return DB_SUCCESS;
   }
 
-  /** Where bytes come from. */
-  Io *m_io;
+  /** Where bytes come from; not for a run in memory. */
+  Io *m_io{};
 
-  /** The run. */
-  Run m_run;
-
-  /** Buffer. */
-  byte *m_buffer;
-
-  /** Size of the buffer. */
-  size_t m_buffer_bytes;
-
-  /** Size of the largest row. */
-  size_t m_max_row_bytes;
+  /** What a row is. */
+  Framing *m_framing;
 
   /** First byte in the buffer that was not used. */
   const byte *m_ptr;
@@ -963,18 +998,36 @@ class Run_reader {
   /** End of what is in the buffer. */
   const byte *m_end;
 
+  /** Buffer. */
+  byte *m_buffer{};
+
   /** Offset in the file of what to read next. */
-  uint64_t m_offset;
+  uint64_t m_offset{};
+
+  /** End of the run. */
+  uint64_t m_end_offset{};
+
+  /** Number of its file. */
+  uint32_t m_file{};
+
+  /** Size of the buffer. */
+  uint32_t m_buffer_bytes{};
+
+  /** Size of the largest row. */
+  uint32_t m_max_row_bytes{};
+
+  /** Size of the current row. */
+  uint32_t m_row_bytes{};
 
   /** Current row. */
   const byte *m_row{};
 
-  /** Size of the current row. */
-  size_t m_row_bytes{};
-
-  /** A row that lies across two buffers. */
-  Vector<byte> m_across;
+  /** A row that lies across two buffers; nullptr if there was none. */
+  ut::unique_ptr<Vector<byte>> m_across;
 };
+
+/** Memory that a reader takes in a tournament tree, in bytes. */
+constexpr size_t TREE_BYTES = sizeof(uint64_t) + 3 * sizeof(uint32_t) + 1;
 
 /** A tournament tree of readers. The least row is at the top. Of two rows that
 are neighbours in the output and come from different runs, each was compared
@@ -982,31 +1035,32 @@ with the other: a comparison that looks for duplicates finds them all. Rows with
 different keys are neither compared nor duplicates.
 
 Compare: int operator()(const Reader &, const Reader &)
-         uint64_t key(const Reader &): of two rows the one with the lesser key
-         comes first */
+         uint64_t key(const Reader &), of the row that was read last: of two
+         rows the one with the lesser key comes first */
 template <typename Reader, typename Compare>
 class Tournament {
  public:
-  explicit Tournament(Compare &compare) : m_compare(compare) {}
-
-  /** Add a reader, which the caller owns. */
-  void add(Reader *reader) { m_readers.push_back(reader); }
+  /** Constructor.
+  @param[in,out] compare  comparison
+  @param[in,out] readers  readers; all are there before open() */
+  Tournament(Compare &compare, Vector<Reader> &readers)
+      : m_compare(compare), m_readers(readers) {}
 
   /** Read the first rows and play the first round.
   @return DB_SUCCESS, DB_END_OF_INDEX if there is no row, or an error */
   [[nodiscard]] dberr_t open() {
-    const auto k = m_readers.size();
+    const auto k = static_cast<uint32_t>(m_readers.size());
 
     m_live.assign(k, false);
     m_keys.assign(k, 0);
 
     for (size_t i = 0; i < k; ++i) {
-      const auto err = m_readers[i]->next();
+      const auto err = m_readers[i].next();
       if (err != DB_SUCCESS && err != DB_END_OF_INDEX) {
         return err;
       }
       m_live[i] = err == DB_SUCCESS;
-      m_keys[i] = m_live[i] ? m_compare.key(*m_readers[i]) : 0;
+      m_keys[i] = m_live[i] ? m_compare.key(m_readers[i]) : 0;
     }
 
     if (k == 0) {
@@ -1014,13 +1068,13 @@ class Tournament {
     }
 
     m_losers.assign(k, 0);
-    Vector<size_t> winners(2 * k);
+    Vector<uint32_t> winners(2 * size_t{k});
 
-    for (size_t i = 0; i < k; ++i) {
+    for (uint32_t i = 0; i < k; ++i) {
       winners[k + i] = i;
     }
 
-    for (size_t node = k - 1; node > 0; --node) {
+    for (auto node = k - 1; node > 0; --node) {
       const auto a = winners[2 * node];
       const auto b = winners[2 * node + 1];
       const auto a_wins = beats(a, b);
@@ -1033,19 +1087,19 @@ class Tournament {
   }
 
   /** @return the reader with the least row */
-  [[nodiscard]] Reader &top() { return *m_readers[m_top]; }
+  [[nodiscard]] Reader &top() { return m_readers[m_top]; }
 
   /** Go to the next row.
   @return DB_SUCCESS, DB_END_OF_INDEX or an error */
   [[nodiscard]] dberr_t next() {
-    const auto err = m_readers[m_top]->next();
+    const auto err = m_readers[m_top].next();
 
     if (err == DB_END_OF_INDEX) {
       m_live[m_top] = false;
     } else if (err != DB_SUCCESS) {
       return err;
     } else {
-      m_keys[m_top] = m_compare.key(*m_readers[m_top]);
+      m_keys[m_top] = m_compare.key(m_readers[m_top]);
     }
 
     auto winner = m_top;
@@ -1062,14 +1116,14 @@ class Tournament {
 
  private:
   /** @return whether a comes before b; a run that has ended comes last */
-  [[nodiscard]] bool beats(size_t a, size_t b) {
+  [[nodiscard]] bool beats(uint32_t a, uint32_t b) {
     if (!m_live[a] || !m_live[b]) {
       return m_live[a];
     }
     if (m_keys[a] != m_keys[b]) {
       return m_keys[a] < m_keys[b];
     }
-    const auto cmp = m_compare(*m_readers[a], *m_readers[b]);
+    const auto cmp = m_compare(m_readers[a], m_readers[b]);
     return cmp != 0 ? cmp < 0 : a < b;
   }
 
@@ -1077,7 +1131,7 @@ class Tournament {
   Compare &m_compare;
 
   /** Readers. */
-  Vector<Reader *> m_readers;
+  Vector<Reader> &m_readers;
 
   /** Whether each has a row. */
   Vector<bool> m_live;
@@ -1086,10 +1140,10 @@ class Tournament {
   Vector<uint64_t> m_keys;
 
   /** Who lost at each inner node; 0 is not used. */
-  Vector<size_t> m_losers;
+  Vector<uint32_t> m_losers;
 
   /** Reader with the least row. */
-  size_t m_top{};
+  uint32_t m_top{};
 };
 
 /** Writes rows as a run.

@@ -180,22 +180,8 @@ class alignas(64) Record_columns {
 /** A row that is packed: its first byte. */
 using Packed_row = const byte *;
 
-/** Packed rows with their memory. */
-struct Batch {
-  /** @return memory that is taken, in bytes */
-  [[nodiscard]] size_t n_bytes() const {
-    return m_n_chunk_bytes + m_rows.capacity() * sizeof(m_rows[0]);
-  }
-
-  /** Rows with their keys. */
-  Vector<Keyed<Packed_row>> m_rows;
-
-  /** Memory of the rows. */
-  std::vector<Vector<byte>> m_chunks;
-
-  /** Bytes of all chunks. */
-  size_t m_n_chunk_bytes{};
-};
+/** A run in memory: rows and a zero byte. */
+using Memory_run = Vector<byte>;
 
 /** The packed rows of a sort buffer. The place of a row among those of the
 original code points to its bytes; that array is in the order in which rows were
@@ -210,11 +196,14 @@ class Packed_rows {
   Packed_rows &operator=(const Packed_rows &) = delete;
 
   /** Pack what is added from now on.
-  @param[in]  index  index
-  @param[in]  key    keys of its rows; it lives as long as this */
-  void begin(const dict_index_t *index, const Sort_key *key) {
+  @param[in]  index       index
+  @param[in]  key         keys of its rows; it lives as long as this
+  @param[in]  hands_over  whether take_run() will be called, which copies them
+*/
+  void begin(const dict_index_t *index, const Sort_key *key, bool hands_over) {
     m_index = index;
     m_sort_key = key;
+    m_n_copies = hands_over ? 1 : 0;
   }
 
   /** @return whether rows are packed */
@@ -230,9 +219,9 @@ class Packed_rows {
 
     if (m_n_free < n_length + n_bytes) {
       m_n_free = std::max(n_length + n_bytes, CHUNK_BYTES);
-      m_batch.m_chunks.emplace_back(m_n_free);
-      m_batch.m_n_chunk_bytes += m_n_free;
-      m_free = m_batch.m_chunks.back().data();
+      m_chunks.emplace_back(m_n_free);
+      m_n_chunk_bytes += m_n_free;
+      m_free = m_chunks.back().data();
     }
 
     const auto row = m_free + n_length;
@@ -246,8 +235,8 @@ class Packed_rows {
     m_free = row + n_bytes;
     m_n_free -= n_length + n_bytes;
 
-    grow(m_batch.m_rows);
-    m_batch.m_rows.push_back({key, row});
+    grow(m_rows);
+    m_rows.push_back({key, row});
     return row;
   }
 
@@ -263,29 +252,36 @@ class Packed_rows {
   }
 
   /** @return the rows, to be sorted */
-  [[nodiscard]] Vector<Keyed<Packed_row>> &rows() { return m_batch.m_rows; }
+  [[nodiscard]] Vector<Keyed<Packed_row>> &rows() { return m_rows; }
 
   /** @return memory that one more row takes at most, in bytes
   @param[in]  n_bytes  size of the row */
   [[nodiscard]] size_t growth_bytes(size_t n_bytes) const {
     const auto n = n_bytes + 1 + sizeof(uint32_t);
 
-    return (m_n_free < n ? std::max(n, CHUNK_BYTES) : 0) +
-           ddl::kway::growth_bytes(m_batch.m_rows);
+    return (m_n_free < n ? std::max(n, CHUNK_BYTES) * (1 + m_n_copies) : 0) +
+           ddl::kway::growth_bytes(m_rows);
   }
 
-  /** @return memory that is taken, in bytes */
-  [[nodiscard]] size_t n_bytes() const { return m_batch.n_bytes(); }
-
-  /** Hand over all rows, with their memory.
-  @return the rows */
-  [[nodiscard]] Batch take() {
-    m_n_free = 0;
-    return std::exchange(m_batch, Batch{});
+  /** @return memory that is taken, and that a copy of the rows will take, in
+  bytes */
+  [[nodiscard]] size_t n_bytes() const {
+    return m_n_chunk_bytes * (1 + m_n_copies) +
+           m_rows.capacity() * sizeof(m_rows[0]);
   }
+
+  /** Take all rows, and give up their memory. Throws std::bad_alloc, and then
+  they stay.
+  @return the rows as a run, in the order of rows() */
+  [[nodiscard]] Memory_run take_run();
 
   /** Give up all rows, and their memory. */
-  void clear() { (void)take(); }
+  void clear() {
+    m_rows = Vector<Keyed<Packed_row>>();
+    m_chunks = {};
+    m_n_chunk_bytes = 0;
+    m_n_free = 0;
+  }
 
   /** Pack the last row of a buffer, whose columns the original code has set.
   @param[in,out] buffer    the buffer of this
@@ -321,8 +317,17 @@ class Packed_rows {
   /** Keys of the rows; nullptr if rows are not packed. */
   const Sort_key *m_sort_key{};
 
-  /** The rows. */
-  Batch m_batch;
+  /** Rows with their keys. */
+  Vector<Keyed<Packed_row>> m_rows;
+
+  /** Memory of the rows. */
+  std::vector<Vector<byte>> m_chunks;
+
+  /** Bytes of all chunks. */
+  size_t m_n_chunk_bytes{};
+
+  /** Copies of the rows that are going to be made. */
+  size_t m_n_copies{};
 
   /** Where the next row goes. */
   byte *m_free{};
@@ -345,11 +350,11 @@ class Packed_run {
                  io_buffer.second / BLOCK_BYTES * BLOCK_BYTES) {}
 
   /** Write a row.
+  @param[in]  row      the row
+  @param[in]  n_bytes  its size
   @return DB_SUCCESS, DB_TOO_BIG_RECORD if no page would have room for it, or
   error code */
-  [[nodiscard]] dberr_t add(Packed_row row) {
-    const auto n_bytes = Packed_rows::row_bytes(row);
-
+  [[nodiscard]] dberr_t add(const byte *row, size_t n_bytes) {
     return n_bytes >= m_io_bytes ? DB_TOO_BIG_RECORD
                                  : m_writer.add(row, n_bytes);
   }
@@ -393,7 +398,7 @@ class Gathered {
     size_t m_index{};
 
     /** The batches; none if there is nothing to be written. */
-    std::vector<Batch> m_batches;
+    std::vector<Memory_run> m_batches;
 
     /** Memory that they take, in bytes. */
     size_t m_n_bytes{};
@@ -401,9 +406,11 @@ class Gathered {
 
   /** Constructor.
   @param[in]  n_indexes    number of indexes
+  @param[in]  n_threads    number of scan threads
   @param[in]  limit_bytes  memory for the batches of all of them */
-  Gathered(size_t n_indexes, size_t limit_bytes)
+  Gathered(size_t n_indexes, size_t n_threads, size_t limit_bytes)
       : m_limit_bytes(limit_bytes),
+        m_most_bytes(n_threads > 1 ? limit_bytes / 2 : limit_bytes),
         m_little_share(std::max<size_t>(8, 2 * n_indexes)),
         m_indexes(n_indexes) {
     for (size_t i = 0; i < n_indexes; ++i) {
@@ -411,17 +418,17 @@ class Gathered {
     }
   }
 
-  /** Hand a batch over.
+  /** Hand a batch over. Throws std::bad_alloc.
   @param[in]  index  number of the index
   @param[in]  batch  sorted rows */
-  void add(size_t index, Batch batch) {
+  void add(size_t index, Memory_run batch) {
     std::lock_guard<std::mutex> guard(m_mutex);
     auto &mine = m_indexes[index];
-    const auto n_bytes = batch.n_bytes();
+    const auto n_bytes = batch.capacity() + sizeof(batch);
 
+    mine.m_batches.push_back(std::move(batch));
     mine.m_n_bytes += n_bytes;
     m_n_bytes += n_bytes;
-    mine.m_batches.push_back(std::move(batch));
   }
 
   /** If there is no room, take the batches of the index that has most; or wait
@@ -438,9 +445,7 @@ class Gathered {
                                             });
       const auto is_over = m_n_bytes > m_limit_bytes;
 
-      /* A run of one index takes its half, so that there is room for the next
-      one while it is written. */
-      if (largest->m_n_bytes > m_limit_bytes / 2 ||
+      if (largest->m_n_bytes > m_most_bytes ||
           (is_over && (largest->m_n_bytes >= m_limit_bytes / m_little_share ||
                        m_n_writing_bytes == 0))) {
         return take_locked(largest - m_indexes.begin());
@@ -493,6 +498,10 @@ class Gathered {
 
   /** Memory for all batches. */
   size_t m_limit_bytes;
+
+  /** Most for one index: half, if there are threads that go on while it is
+  written. */
+  size_t m_most_bytes;
 
   /** Which part of it is too little for a run while others are being written:
   half of what an index has on average. */

@@ -38,23 +38,25 @@ using Sorted_run = ddl::kway::Run;
 /** Files in memory that remember what was read. */
 class Memory_files {
  public:
-  dberr_t read(size_t file, byte *to, size_t n, uint64_t offset) {
+  dberr_t read(size_t file, byte *to, size_t n, uint64_t offset, uint64_t) {
     if (m_reads_until_error == 0) {
       return DB_IO_ERROR;
     }
     --m_reads_until_error;
-    EXPECT_EQ(0U, offset % CACHED_READ_BYTES);
-    EXPECT_EQ(0U, n % CACHED_READ_BYTES);
+    if (m_is_direct) {
+      EXPECT_EQ(0U, offset % CACHED_READ_BYTES);
+      EXPECT_EQ(0U, n % CACHED_READ_BYTES);
+      EXPECT_EQ(0U, reinterpret_cast<uintptr_t>(to) % CACHED_READ_BYTES);
+    }
     auto &bytes = m_files.at(file);
     EXPECT_LE(offset + n, bytes.size());
     memcpy(to, bytes.data() + offset, n);
-    for (auto block = offset / CACHED_READ_BYTES;
-         block < (offset + n) / CACHED_READ_BYTES; ++block) {
-      EXPECT_EQ(1, (++m_reads[{file, block}])) << "block read twice: " << block;
-    }
-    m_n_read += n;
+    EXPECT_TRUE(m_reads.add(file, offset, n)) << "read twice: " << offset;
+    ++m_n_reads;
     return DB_SUCCESS;
   }
+
+  [[nodiscard]] bool is_direct() const { return m_is_direct; }
 
   dberr_t write(size_t file, byte *from, size_t n, uint64_t offset) {
     if (m_writes_until_error == 0) {
@@ -69,8 +71,9 @@ class Memory_files {
   }
 
   std::map<size_t, std::vector<byte>> m_files;
-  std::map<std::pair<size_t, uint64_t>, int> m_reads;
-  uint64_t m_n_read{};
+  Range_recorder m_reads;
+  size_t m_n_reads{};
+  bool m_is_direct{};
   size_t m_reads_until_error{SIZE_MAX};
   size_t m_writes_until_error{SIZE_MAX};
 };
@@ -147,14 +150,15 @@ class Kway : public ::testing::Test {
   /** Merge runs. */
   dberr_t merge(const std::vector<Sorted_run> &runs,
                 std::vector<std::string> &rows, size_t buffer_bytes = 4096) {
-    Tournament<Reader, Compare> tree(m_compare);
-    std::vector<byte> buffer(buffer_bytes * runs.size());
-    std::vector<std::unique_ptr<Reader>> readers;
+    Framing framing;
+    const auto buffer = ut::make_unique_aligned<byte[]>(
+        BLOCK_BYTES, buffer_bytes * runs.size() + 1);
+    Vector<Reader> readers;
+    Tournament<Reader, Compare> tree(m_compare, readers);
     for (size_t i = 0; i < runs.size(); ++i) {
-      readers.push_back(std::make_unique<Reader>(&m_files, Framing{}, runs[i],
-                                                 &buffer[i * buffer_bytes],
-                                                 buffer_bytes, m_row_bytes));
-      tree.add(readers.back().get());
+      readers.emplace_back(&m_files, &framing, runs[i],
+                           buffer.get() + i * buffer_bytes, buffer_bytes,
+                           m_row_bytes);
     }
     auto err = tree.open();
     while (err == DB_SUCCESS) {
@@ -163,7 +167,7 @@ class Kway : public ::testing::Test {
     }
     m_across_bytes.clear();
     for (const auto &reader : readers) {
-      m_across_bytes.push_back(reader->across_bytes());
+      m_across_bytes.push_back(reader.across_bytes());
     }
     return err;
   }
@@ -197,34 +201,40 @@ TEST_F(Kway, merge_equals_sort_and_reads_each_byte_once) {
       n_bytes += runs.back().m_end - runs.back().m_begin;
     }
     std::sort(all.begin(), all.end());
-    for (const size_t buffer_bytes : {512, 1024, 3584, 4096, 8192}) {
+    for (const size_t buffer_bytes : {256, 512, 1024, 3584, 4096, 8192}) {
       std::vector<std::string> merged;
-      m_files.m_reads.clear();
-      m_files.m_n_read = 0;
+      m_files.m_is_direct = buffer_bytes >= 512 && k % 2 == 0;
+      m_files.m_reads = {};
       ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged, buffer_bytes));
       ASSERT_EQ(all, merged) << k;
-      ASSERT_EQ(n_bytes, m_files.m_n_read) << k;
+      ASSERT_EQ(n_bytes, m_files.m_reads.n_bytes()) << k;
     }
   }
 }
 
 TEST_F(Kway, rows_of_every_size) {
   for (const size_t buffer_bytes : {512, 4096, 8192, 65536}) {
-    m_files = {};
-    std::vector<std::string> rows;
-    for (size_t n = 0; n <= 65000; n += n < 8300 ? 1 : 4099) {
-      rows.push_back(std::string(n, 'a'));
+    for (const auto is_direct : {false, true}) {
+      m_files = {};
+      m_files.m_is_direct = is_direct;
+      std::vector<std::string> rows;
+      for (size_t n = 0; n <= 65000; n += n < 8300 ? 1 : 4099) {
+        rows.push_back(std::string(n, 'a'));
+      }
+      const auto run =
+          write_as_is(rows, std::max(buffer_bytes, BLOCK_BYTES), 0);
+      std::vector<std::string> read;
+      ASSERT_EQ(DB_END_OF_INDEX, merge({run}, read, buffer_bytes));
+      ASSERT_EQ(rows, read);
+      ASSERT_EQ(run.m_end, m_files.m_reads.n_bytes());
     }
-    const auto run = write_as_is(rows, std::max(buffer_bytes, BLOCK_BYTES), 0);
-    std::vector<std::string> read;
-    ASSERT_EQ(DB_END_OF_INDEX, merge({run}, read, buffer_bytes));
-    ASSERT_EQ(rows, read);
-    ASSERT_EQ(run.m_end, m_files.m_n_read);
   }
 }
 
 TEST_F(Kway, row_across_two_buffers_takes_its_size) {
-  /* Rows of 7 KiB and less: every second one does not end in its buffer. */
+  /* Rows of 7 KiB and less: every second one does not end in its buffer, and
+  reads begin where buffers do. */
+  m_files.m_is_direct = true;
   std::vector<Sorted_run> runs;
   std::vector<std::string> all;
   m_row_bytes = 7168;
@@ -246,7 +256,7 @@ TEST_F(Kway, row_across_two_buffers_takes_its_size) {
   }
 
   /* A row that is larger than said is read all the same. */
-  m_files.m_reads.clear();
+  m_files.m_reads = {};
   m_row_bytes = 100;
   merged.clear();
   ASSERT_EQ(DB_END_OF_INDEX, merge(runs, merged));
@@ -254,11 +264,63 @@ TEST_F(Kway, row_across_two_buffers_takes_its_size) {
 
   /* Short rows take little. */
   m_files = {};
+  m_files.m_is_direct = true;
   m_row_bytes = 103;
   const auto run = write(std::vector<std::string>(1000, std::string(100, 'a')));
   merged.clear();
   ASSERT_EQ(DB_END_OF_INDEX, merge({run}, merged));
   EXPECT_EQ(103U, m_across_bytes[0]);
+
+  /* Where reads may begin anywhere, such a row moves to the front of the
+  buffer, which is filled up: two of 103 bytes at a time. */
+  m_files.m_reads = {};
+  m_files.m_n_reads = 0;
+  m_files.m_is_direct = false;
+  merged.clear();
+  ASSERT_EQ(DB_END_OF_INDEX, merge({run}, merged, 256));
+  EXPECT_EQ(1000U, merged.size());
+  EXPECT_EQ(0U, m_across_bytes[0]);
+  EXPECT_NEAR(500, m_files.m_n_reads, 20);
+
+  /* Not a row of more than half of the buffer, which would take a read each. */
+  m_files.m_reads = {};
+  m_files.m_n_reads = 0;
+  merged.clear();
+  ASSERT_EQ(DB_END_OF_INDEX, merge({run}, merged, 204));
+  EXPECT_EQ(1000U, merged.size());
+  EXPECT_EQ(103U, m_across_bytes[0]);
+  EXPECT_NEAR(505, m_files.m_n_reads, 25);
+}
+
+TEST_F(Kway, reader_is_small) {
+  /* A merge of 1 MiB has room for 2,600 runs with buffers of 256 bytes. */
+  EXPECT_EQ(88U, sizeof(Reader));
+}
+
+TEST_F(Kway, run_in_memory) {
+  const std::vector<std::string> texts{"a", "b", "c"};
+  std::vector<byte> bytes;
+  for (const auto &text : texts) {
+    const auto row = row_of(text);
+    bytes.insert(bytes.end(), row.begin(), row.end());
+  }
+  const auto read = [&](size_t n_bytes) {
+    Framing framing;
+    Reader reader(&framing, bytes.data(), n_bytes);
+    std::vector<std::string> rows;
+    auto err = reader.next();
+    for (; err == DB_SUCCESS; err = reader.next()) {
+      rows.push_back(text_of(reader));
+    }
+    return std::make_pair(err, rows);
+  };
+
+  bytes.push_back(0);
+  EXPECT_EQ(std::make_pair(DB_END_OF_INDEX, texts), read(bytes.size()));
+  /* Without its mark, and with a part of a row. */
+  EXPECT_EQ(DB_CORRUPTION, read(bytes.size() - 1).first);
+  EXPECT_EQ(DB_CORRUPTION, read(bytes.size() - 2).first);
+  EXPECT_EQ(DB_CORRUPTION, read(0).first);
 }
 
 TEST_F(Kway, run_that_fills_its_blocks) {
@@ -267,11 +329,10 @@ TEST_F(Kway, run_that_fills_its_blocks) {
   EXPECT_EQ(8192U, run.m_end);
   for (const size_t buffer_bytes : {512, 4096}) {
     std::vector<std::string> read;
-    m_files.m_reads.clear();
-    m_files.m_n_read = 0;
+    m_files.m_reads = {};
     EXPECT_EQ(DB_END_OF_INDEX, merge({run}, read, buffer_bytes));
     EXPECT_EQ(1U, read.size());
-    EXPECT_EQ(8192U, m_files.m_n_read);
+    EXPECT_EQ(8192U, m_files.m_reads.n_bytes());
   }
 }
 
@@ -290,12 +351,12 @@ TEST_F(Kway, damaged_run) {
   write({"b"});
   for (const size_t buffer_bytes : {512, 4096}) {
     read.clear();
-    m_files.m_reads.clear();
+    m_files.m_reads = {};
     EXPECT_EQ(DB_CORRUPTION, merge({{0, 0, 8192}}, read, buffer_bytes));
   }
 
   /* What is behind the mark cannot be read. */
-  m_files.m_reads.clear();
+  m_files.m_reads = {};
   m_files.m_reads_until_error = 1;
   read.clear();
   EXPECT_EQ(DB_IO_ERROR, merge({{0, 0, 4096}}, read, 512));
@@ -305,7 +366,7 @@ TEST_F(Kway, errors_are_returned) {
   const auto a = write(std::vector<std::string>(3000, "a"));
   const auto b = write(std::vector<std::string>(3000, "b"));
   for (size_t n = 0; n < 6; ++n) {
-    m_files.m_reads.clear();
+    m_files.m_reads = {};
     m_files.m_reads_until_error = n;
     std::vector<std::string> read;
     EXPECT_EQ(DB_IO_ERROR, merge({a, b}, read)) << n;
@@ -757,19 +818,22 @@ TEST_F(Kway, recorder_notices_a_second_reading) {
   /* The reader of a run, once on a good file and once beginning again. */
   const auto run = write(std::vector<std::string>(3000, "a"));
   struct Recording {
-    dberr_t read(size_t file, byte *to, size_t n, uint64_t offset) {
+    dberr_t read(size_t file, byte *to, size_t n, uint64_t offset,
+                 uint64_t end) {
       m_is_once = m_recorder.add(file, offset, n) && m_is_once;
-      return m_files->read(file, to, n, offset);
+      return m_files->read(file, to, n, offset, end);
     }
+    [[nodiscard]] bool is_direct() const { return true; }
     Memory_files *m_files;
     Range_recorder m_recorder{};
     bool m_is_once{true};
   } io{&m_files};
   std::vector<byte> buffer(4096);
+  Framing framing;
 
   for (const auto is_once : {true, false}) {
-    m_files.m_reads.clear();
-    Run_reader<Recording, Framing> reader(&io, Framing{}, run, buffer.data(),
+    m_files.m_reads = {};
+    Run_reader<Recording, Framing> reader(&io, &framing, run, buffer.data(),
                                           buffer.size(), 4);
     auto err = DB_SUCCESS;
     while (err == DB_SUCCESS) {
@@ -1072,6 +1136,13 @@ TEST(Kway_hand_over, memory) {
   /* A few rows at a time are not worth it. */
   EXPECT_EQ(64U * 1024, hand_over_bytes(1024 * 1024, 16 * 1024));
   EXPECT_EQ(0U, hand_over_bytes(1024 * 1024, 16 * 1024 + 1));
+
+  /* If that is too much, less, but not little. */
+  EXPECT_EQ(16U * 1024, smaller_hand_over(64 * 1024, 100));
+  EXPECT_EQ(8U * 1024, smaller_hand_over(32 * 1024, 100));
+  EXPECT_EQ(0U, smaller_hand_over(16 * 1024, 100));
+  EXPECT_EQ(16U * 1024, smaller_hand_over(64 * 1024, 4 * 1024));
+  EXPECT_EQ(0U, smaller_hand_over(64 * 1024, 4 * 1024 + 1));
 }
 
 TEST(Kway_io, interrupted_call_is_repeated) {

@@ -85,36 +85,53 @@ TEST(ddl0pack, memory_is_what_is_announced) {
   EXPECT_TRUE(rows.rows().empty());
 }
 
-TEST(ddl0pack, what_was_handed_over_stays) {
+TEST(ddl0pack, what_is_handed_over_is_a_run) {
   Packed_rows rows;
+  Packed_rows without_copy;
+  const std::string large(1000, 'd');
+
+  rows.begin(nullptr, nullptr, true);
+  without_copy.begin(nullptr, nullptr, false);
+  add(without_copy, 2, "b");
+  EXPECT_EQ(rows.growth_bytes(1),
+            without_copy.n_bytes() + Packed_rows::CHUNK_BYTES);
 
   add(rows, 2, "b");
+  /* The copy is counted from the beginning. */
+  EXPECT_EQ(without_copy.n_bytes() + Packed_rows::CHUNK_BYTES, rows.n_bytes());
+  add(rows, 4, large);
   add(rows, 1, "a");
-  const auto n_bytes = rows.n_bytes();
-  const auto batch = rows.take();
+  std::sort(rows.rows().begin(), rows.rows().end(),
+            [](const auto &a, const auto &b) { return a.m_key < b.m_key; });
+  const auto run = rows.take_run();
 
-  EXPECT_EQ(n_bytes, batch.n_bytes());
   EXPECT_EQ(0U, rows.n_bytes());
   add(rows, 3, "c");
-  ASSERT_EQ(2U, batch.m_rows.size());
-  EXPECT_EQ("b", text_of(batch.m_rows[0].m_row));
-  EXPECT_EQ("a", text_of(batch.m_rows[1].m_row));
+  EXPECT_EQ("ab" + large + std::string(1, '\0'),
+            std::string(run.begin(), run.end()));
+  /* Nothing that is not used, neither keys nor places. */
+  EXPECT_EQ(run.size(), run.capacity());
   ASSERT_EQ(1U, rows.rows().size());
   EXPECT_EQ("c", text_of(rows.rows()[0].m_row));
+
+  rows.clear();
+  EXPECT_EQ(1U, rows.take_run().size());
 }
 
 /** @return a batch of n rows of 100 bytes */
-static Batch batch_of(size_t n) {
+static Memory_run batch_of(size_t n) {
   Packed_rows rows;
   for (size_t i = 0; i < n; ++i) {
     add(rows, i, std::string(100, 'x'));
   }
-  return rows.take();
+  return rows.take_run();
 }
 
+/** What a batch of 100 rows takes. */
+static const size_t unit = batch_of(100).size() + sizeof(Memory_run);
+
 TEST(ddl0pack, the_index_with_most_is_taken) {
-  const auto unit = batch_of(100).n_bytes();
-  Gathered gathered(3, 8 * unit);
+  Gathered gathered(3, 4, 8 * unit);
 
   for (const size_t index : {0, 1, 1, 2, 0, 1, 2, 1}) {
     gathered.add(index, batch_of(100));
@@ -142,8 +159,7 @@ TEST(ddl0pack, the_index_with_most_is_taken) {
 }
 
 TEST(ddl0pack, one_index_has_room_while_it_is_written) {
-  const auto unit = batch_of(100).n_bytes();
-  Gathered gathered(1, 20 * unit);
+  Gathered gathered(1, 4, 20 * unit);
 
   for (int i = 0; i < 10; ++i) {
     gathered.add(0, batch_of(100));
@@ -159,7 +175,7 @@ TEST(ddl0pack, one_index_has_room_while_it_is_written) {
   }
 
   /* One batch is no run while another run is written: wait for that. */
-  Gathered small(1, 20 * unit);
+  Gathered small(1, 4, 20 * unit);
   small.add(0, batch_of(3000));
   const auto large = small.take_largest();
   EXPECT_EQ(1U, large.m_batches.size());
@@ -175,8 +191,19 @@ TEST(ddl0pack, one_index_has_room_while_it_is_written) {
   writer.join();
 }
 
+TEST(ddl0pack, one_thread_fills_all) {
+  Gathered gathered(1, 1, 20 * unit);
+
+  for (int i = 0; i < 20; ++i) {
+    gathered.add(0, batch_of(100));
+    EXPECT_TRUE(gathered.take_largest().m_batches.empty());
+  }
+  gathered.add(0, batch_of(100));
+  EXPECT_EQ(21U, gathered.take_largest().m_batches.size());
+}
+
 TEST(ddl0pack, a_load_waits_for_what_is_left) {
-  Gathered gathered(2, 1000000);
+  Gathered gathered(2, 4, 1000000);
   std::atomic<bool> has_ended{};
   std::atomic<bool> is_written{};
 
@@ -207,8 +234,7 @@ TEST(ddl0pack, a_load_waits_for_what_is_left) {
 }
 
 TEST(ddl0pack, of_many_indexes_each_may_be_written) {
-  const auto unit = batch_of(100).n_bytes();
-  Gathered gathered(20, 40 * unit);
+  Gathered gathered(20, 4, 40 * unit);
   size_t n_taken = 0;
 
   for (size_t i = 0; i < 41; ++i) {
@@ -274,8 +300,8 @@ TEST(ddl0pack, no_row_is_lost_among_threads) {
   constexpr size_t THREADS = 4;
   constexpr size_t INDEXES = 5;
   constexpr size_t BATCHES = 400;
-  const auto unit = batch_of(20).n_bytes();
-  Gathered gathered(INDEXES, 30 * unit);
+  const auto unit = batch_of(20).size() + sizeof(Memory_run);
+  Gathered gathered(INDEXES, THREADS, 30 * unit);
   std::atomic<size_t> n_written{};
   std::atomic<size_t> n_runs{};
   std::vector<std::thread> threads;
@@ -343,12 +369,13 @@ TEST(ddl0pack, merges_share_memory) {
 
 TEST(ddl0pack, memory_of_a_load) {
   constexpr size_t MEMORY = 1 << 20;
-  const auto shared = [](size_t n_loads, size_t n_runs, bool is_direct) {
+  size_t n_threads = 4;
+  const auto shared = [&](size_t n_loads, size_t n_runs, bool is_direct) {
     Shape shape{};
     shape.m_n_all_runs = n_runs;
     shape.m_reader_bytes = 288;
     shape.m_is_direct = is_direct;
-    share_load_memory(MEMORY, n_loads, shape);
+    share_load_memory(MEMORY, n_loads, n_threads, shape);
     return shape;
   };
 
@@ -364,19 +391,30 @@ TEST(ddl0pack, memory_of_a_load) {
   EXPECT_EQ(MEMORY / 2, shared(4, 656, false).m_load_memory_bytes);
   EXPECT_EQ(SMALL_READ_BYTES, shared(4, 656, false).m_least_bytes);
   EXPECT_EQ(MEMORY / 2, shared(4, 963, false).m_load_memory_bytes);
-  /* Of many loads, half. */
-  EXPECT_EQ(MEMORY / 4, shared(8, 300, false).m_load_memory_bytes);
-  EXPECT_EQ(MEMORY / 8, shared(8, 655, false).m_load_memory_bytes);
   /* If a pass is needed all the same, it is as if nothing had been tried. Not
   one load alone: the pass costs less. */
   EXPECT_EQ(MEMORY / 4, shared(4, 964, false).m_load_memory_bytes);
   EXPECT_EQ(CACHED_READ_BYTES, shared(4, 964, false).m_least_bytes);
-  EXPECT_EQ(MEMORY / 2, shared(2, 964, false).m_load_memory_bytes);
   EXPECT_EQ(MEMORY, shared(1, 964, false).m_load_memory_bytes);
   /* Without the page cache there are no smaller buffers. */
   EXPECT_EQ(MEMORY / 2, shared(4, 119, true).m_load_memory_bytes);
   EXPECT_EQ(MEMORY / 4, shared(4, 120, true).m_load_memory_bytes);
   EXPECT_EQ(BLOCK_BYTES, shared(4, 120, true).m_least_bytes);
+
+  /* Of many loads, half. */
+  n_threads = 8;
+  EXPECT_EQ(MEMORY / 4, shared(8, 300, false).m_load_memory_bytes);
+  EXPECT_EQ(MEMORY / 8, shared(8, 655, false).m_load_memory_bytes);
+
+  /* Two processors do one load at a time, if a thread merges for it. */
+  for (n_threads = 1; n_threads <= 2; ++n_threads) {
+    EXPECT_EQ(MEMORY / 4, shared(4, 327, false).m_load_memory_bytes);
+    EXPECT_EQ(MEMORY / 2, shared(4, 655, false).m_load_memory_bytes);
+    EXPECT_EQ(MEMORY, shared(4, 1310, false).m_load_memory_bytes);
+    EXPECT_EQ(CACHED_READ_BYTES, shared(4, 1310, false).m_least_bytes);
+    EXPECT_EQ(SMALL_READ_BYTES, shared(4, 1927, false).m_least_bytes);
+    EXPECT_EQ(MEMORY / 4, shared(4, 1928, false).m_load_memory_bytes);
+  }
 }
 
 TEST(ddl0pack, a_plan_knows_all_runs) {
