@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator
 
 PHASES = (
     ("scan: clustered index", r"Builder::insert_direct\b"),
-    ("load: merge", r"Load_merge_cursor::(next|open)\b"),
-    ("load: rows", r"Load_merge_cursor::fetch\b"),
-    ("load: pages", r"Btree_load::|kway::Build::load\b|Builder::btree_build\b"),
+    ("scan: sort of batches", r"Builder::key_buffer_sort\b|Key_sort_buffer::sort\b"),
+    ("scan: merge and writing of runs", r"Build::write_(gathered|rest)\b|Packed_rows::take_run\b|Key_sort_buffer::serialize\b"),
     ("passes", r"Build::sort\b|Merge_file_sort::"),
-    ("scan: sort of runs", r"Builder::key_buffer_sort\b|Key_sort_buffer::sort\b"),
-    ("scan: writing of runs", r"Key_sort_buffer::serialize\b"),
-    ("scan: rows into sort buffers", r"Builder::add_row\b|Builder::bulk_add_row\b"),
+    ("load: merge", r"Tournament::|Merge_thread::|Load_merge_cursor::(next|open)\b"),
+    ("load: pages", r"Btree_rows::append\b|Btree_load::(insert|finish)|page_commit"),
+    ("load: rows", r"Load_merge_cursor::(fetch|begin_row)\b"),
+    ("load: pages", r"Btree_load::|kway::Build::load\b|Builder::btree_build\b"),
+    ("scan: rows into sort buffers", r"Builder::add_row\b|Builder::bulk_add_row\b|Build::(add_record|before_row)\b"),
     ("scan: reading", r"Parallel_reader::|Parallel_cursor::"),
     ("flush", r"buf_flush|Flush_observer::|buf_page_cleaner"),
 )

@@ -95,8 +95,9 @@ static constexpr size_t DIRECT_BYTES = 64 * 1024;
 become batches of a run. */
 static constexpr size_t OWN_SHARE = 8;
 
-/** Chunks of rows that each of its own sort buffers has room for at least. */
-static constexpr size_t LEAST_CHUNKS = 4;
+/** Chunks of rows, and copies of them, that each of its own sort buffers has
+room for at least. */
+static constexpr size_t LEAST_CHUNKS = 2;
 
 /** Consumed bytes after which a long run is given back. */
 static constexpr uint64_t GIVE_BACK_BYTES = 64 * 1024;
@@ -1019,12 +1020,14 @@ void Build::join_memory(Builder *builder, size_t n_threads,
         ctx.m_indexes.begin(), ctx.m_indexes.end(),
         [&](const auto index) { return shares(index) && is_packed(index); });
     const auto packed_bytes = limit_bytes * n_packed / n_buffers;
-    const auto least_bytes = std::min(
-        packed_bytes, n_packed * LEAST_CHUNKS * Packed_rows::CHUNK_BYTES);
-    /* One thread gains nothing if much of its memory is its own. */
+    const auto least_bytes =
+        n_packed * LEAST_CHUNKS * 2 * Packed_rows::CHUNK_BYTES;
+    /* Runs are not longer if much of the memory is the threads' own, the more
+    so with one thread, nor would rows that are not packed have enough. */
     const auto gathers = build.m_on_the_fly &&
-                         (n_threads > 1 || (n_packed == n_buffers &&
-                                            least_bytes <= limit_bytes / 4));
+                         (n_threads > 1 ? least_bytes <= packed_bytes / 2
+                                        : n_packed == n_buffers &&
+                                              least_bytes <= packed_bytes / 4);
     const auto own_bytes =
         gathers ? limit_bytes - packed_bytes +
                       std::max(packed_bytes / OWN_SHARE, least_bytes)
@@ -1266,6 +1269,7 @@ dberr_t Build::write_run(Builder *builder, size_t thread_id,
 dberr_t Build::write_gathered(Builder *builder, size_t thread_id,
                               std::pair<byte *, size_t> io_buffer,
                               const Gathered::Taken &taken) try {
+  DBUG_EXECUTE_IF("ddl_run_oom", throw std::bad_alloc(););
   Dup dup = {builder->m_index, builder->m_ctx.m_table, builder->m_ctx.m_col_map,
              0};
   Rec_compare compare(builder, builder->m_kway->m_sort_key, &dup);

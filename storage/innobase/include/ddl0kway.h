@@ -949,7 +949,8 @@ class Run_reader {
   @return DB_SUCCESS, DB_END_OF_INDEX or an error */
   [[nodiscard]] dberr_t next_across(size_t n) {
     if (m_across == nullptr) {
-      m_across = ut::make_unique<Vector<byte>>();
+      m_across =
+          ut::make_unique<Vector<byte>>(ut::make_psi_memory_key(mem_key_ddl));
     }
 
     auto &row = *m_across;

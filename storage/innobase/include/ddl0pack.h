@@ -278,7 +278,7 @@ class Packed_rows {
   /** Give up all rows, and their memory. */
   void clear() {
     m_rows = Vector<Keyed<Packed_row>>();
-    m_chunks = {};
+    m_chunks = std::vector<Vector<byte>>();
     m_n_chunk_bytes = 0;
     m_n_free = 0;
   }
