@@ -99,6 +99,9 @@ static constexpr size_t OWN_SHARE = 8;
 room for at least. */
 static constexpr size_t LEAST_CHUNKS = 2;
 
+/** A table is large if it takes so many times the memory of sort buffers. */
+static constexpr size_t LARGE_TABLE = 256;
+
 /** Consumed bytes after which a long run is given back. */
 static constexpr uint64_t GIVE_BACK_BYTES = 64 * 1024;
 
@@ -965,6 +968,18 @@ static bool is_packed(const dict_index_t *index) {
   return !Sort_key(index).is_empty() && !index->is_multi_value();
 }
 
+/** @return whether a table has so many rows that sort buffers of one thread
+could make too many runs: merging batches, which makes fewer, takes longer than
+to sort them in one buffer
+@param[in]  table         table
+@param[in]  memory_bytes  memory of the sort buffers */
+static bool is_large(const dict_table_t *table, size_t memory_bytes) {
+  const uint64_t n_pages = table->first_index()->stats.n_leaf_pages;
+
+  DBUG_EXECUTE_IF("ddl_table_is_large", return true;);
+  return n_pages * srv_page_size / LARGE_TABLE > memory_bytes;
+}
+
 void Build::join_memory(Builder *builder, size_t n_threads,
                         std::pair<size_t, size_t> buffer_size) {
   auto &ctx = builder->m_ctx;
@@ -1024,10 +1039,12 @@ void Build::join_memory(Builder *builder, size_t n_threads,
         n_packed * LEAST_CHUNKS * 2 * Packed_rows::CHUNK_BYTES;
     /* Runs are not longer if much of the memory is the threads' own, the more
     so with one thread, nor would rows that are not packed have enough. */
-    const auto gathers = build.m_on_the_fly &&
-                         (n_threads > 1 ? least_bytes <= packed_bytes / 2
-                                        : n_packed == n_buffers &&
-                                              least_bytes <= packed_bytes / 4);
+    const auto gathers =
+        build.m_on_the_fly &&
+        (n_threads > 1
+             ? least_bytes <= packed_bytes / 2
+             : is_large(ctx.m_old_table, limit_bytes) && n_packed > 1 &&
+                   n_packed == n_buffers && least_bytes <= packed_bytes / 4);
     const auto own_bytes =
         gathers ? limit_bytes - packed_bytes +
                       std::max(packed_bytes / OWN_SHARE, least_bytes)
