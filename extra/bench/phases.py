@@ -18,7 +18,7 @@ PHASES = (
     ("scan: merge and writing of runs", r"Build::write_(gathered|rest)\b|Packed_rows::take_run\b|Key_sort_buffer::serialize\b"),
     ("passes", r"Build::sort\b|Merge_file_sort::"),
     ("load: merge", r"Tournament::|Merge_thread::|Load_merge_cursor::(next|open)\b"),
-    ("load: pages", r"Btree_rows::append\b|Btree_load::(insert|finish)|page_commit"),
+    ("load: pages", r"Btree_rows::append\b"),
     ("load: rows", r"Load_merge_cursor::(fetch|begin_row)\b"),
     ("load: pages", r"Btree_load::|kway::Build::load\b|Builder::btree_build\b"),
     ("scan: rows into sort buffers", r"Builder::add_row\b|Builder::bulk_add_row\b|Build::(add_record|before_row)\b"),

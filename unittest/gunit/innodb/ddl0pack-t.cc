@@ -158,21 +158,23 @@ TEST(ddl0pack, the_index_with_most_is_taken) {
   EXPECT_EQ(2U, gathered.take(0).m_batches.size());
 }
 
-TEST(ddl0pack, one_index_has_room_while_it_is_written) {
-  Gathered gathered(1, 4, 20 * unit);
-
-  for (int i = 0; i < 10; ++i) {
+/** Hand over batches of one index, for all of which there is room. */
+static void add_with_room(Gathered &gathered, int n) {
+  for (int i = 0; i < n; ++i) {
     gathered.add(0, batch_of(100));
     EXPECT_TRUE(gathered.take_largest().m_batches.empty());
   }
+}
+
+TEST(ddl0pack, one_index_has_room_while_it_is_written) {
+  Gathered gathered(1, 4, 20 * unit);
+
+  add_with_room(gathered, 10);
   gathered.add(0, batch_of(100));
   const auto half = gathered.take_largest();
   EXPECT_EQ(11U, half.m_batches.size());
 
-  for (int i = 0; i < 9; ++i) {
-    gathered.add(0, batch_of(100));
-    EXPECT_TRUE(gathered.take_largest().m_batches.empty());
-  }
+  add_with_room(gathered, 9);
 
   /* One batch is no run while another run is written: wait for that. */
   Gathered small(1, 4, 20 * unit);
@@ -194,10 +196,7 @@ TEST(ddl0pack, one_index_has_room_while_it_is_written) {
 TEST(ddl0pack, one_thread_fills_all) {
   Gathered gathered(1, 1, 20 * unit);
 
-  for (int i = 0; i < 20; ++i) {
-    gathered.add(0, batch_of(100));
-    EXPECT_TRUE(gathered.take_largest().m_batches.empty());
-  }
+  add_with_room(gathered, 20);
   gathered.add(0, batch_of(100));
   EXPECT_EQ(21U, gathered.take_largest().m_batches.size());
 }
