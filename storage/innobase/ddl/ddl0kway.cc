@@ -99,9 +99,6 @@ static constexpr size_t OWN_SHARE = 8;
 room for at least. */
 static constexpr size_t LEAST_CHUNKS = 2;
 
-/** A table is large if it takes so many times the memory of sort buffers. */
-static constexpr size_t LARGE_TABLE = 256;
-
 /** Consumed bytes after which a long run is given back. */
 static constexpr uint64_t GIVE_BACK_BYTES = 64 * 1024;
 
@@ -968,16 +965,14 @@ static bool is_packed(const dict_index_t *index) {
   return !Sort_key(index).is_empty() && !index->is_multi_value();
 }
 
-/** @return whether a table has so many rows that sort buffers of one thread
-could make too many runs: merging batches, which makes fewer, takes longer than
-to sort them in one buffer
+/** @return whether a table is large, see there
 @param[in]  table         table
 @param[in]  memory_bytes  memory of the sort buffers */
 static bool is_large(const dict_table_t *table, size_t memory_bytes) {
   const uint64_t n_pages = table->first_index()->stats.n_leaf_pages;
 
   DBUG_EXECUTE_IF("ddl_table_is_large", return true;);
-  return n_pages * srv_page_size / LARGE_TABLE > memory_bytes;
+  return is_large(n_pages * srv_page_size, memory_bytes);
 }
 
 void Build::join_memory(Builder *builder, size_t n_threads,
@@ -1571,12 +1566,11 @@ size_t Build::prepare(Builder *builder, size_t n_runs) {
     auto &file = thread_ctx->m_file;
     const auto n = thread_ctx->m_offsets.size();
 
-    shape.m_is_direct = shape.m_is_direct || is_direct(file);
-
     shape.m_n_runs = std::max(shape.m_n_runs, n);
     shape.m_file_bytes = std::max<uint64_t>(shape.m_file_bytes, file.m_size);
 
     auto thread = std::make_unique<Thread>(&file);
+    shape.m_is_direct = shape.m_is_direct || thread->m_files.is_direct();
     if (n == 1) {
       thread->m_runs.push_back({0, thread_ctx->m_offsets.front(), file.m_size});
     }

@@ -645,6 +645,18 @@ inline void share_load_memory(size_t memory_bytes, size_t n_loads,
   }
 }
 
+/** A table is large if it takes so many times the memory of sort buffers. */
+constexpr size_t LARGE_TABLE = 256;
+
+/** @return whether a table has so many rows that sort buffers of one thread
+could make too many runs: merging batches, which makes fewer, takes longer than
+to sort them in one buffer
+@param[in]  table_bytes   size of the table
+@param[in]  memory_bytes  memory of the sort buffers */
+[[nodiscard]] inline bool is_large(uint64_t table_bytes, size_t memory_bytes) {
+  return table_bytes / LARGE_TABLE > memory_bytes;
+}
+
 /** What the builders of the indexes of one table share in the scan. */
 struct Shared_memory {
   /** One for each scan thread; none if nothing is shared. */

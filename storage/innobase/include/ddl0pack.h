@@ -203,7 +203,7 @@ class Packed_rows {
   void begin(const dict_index_t *index, const Sort_key *key, bool hands_over) {
     m_index = index;
     m_sort_key = key;
-    m_n_copies = hands_over ? 1 : 0;
+    m_hands_over = hands_over;
   }
 
   /** @return whether rows are packed */
@@ -259,15 +259,14 @@ class Packed_rows {
   [[nodiscard]] size_t growth_bytes(size_t n_bytes) const {
     const auto n = n_bytes + 1 + sizeof(uint32_t);
 
-    return (m_n_free < n ? std::max(n, CHUNK_BYTES) * (1 + m_n_copies) : 0) +
+    return (m_n_free < n ? std::max(n, CHUNK_BYTES) * n_copies() : 0) +
            ddl::kway::growth_bytes(m_rows);
   }
 
   /** @return memory that is taken, and that a copy of the rows will take, in
   bytes */
   [[nodiscard]] size_t n_bytes() const {
-    return m_n_chunk_bytes * (1 + m_n_copies) +
-           m_rows.capacity() * sizeof(m_rows[0]);
+    return m_n_chunk_bytes * n_copies() + m_rows.capacity() * sizeof(m_rows[0]);
   }
 
   /** Take all rows, and give up their memory. Throws std::bad_alloc, and then
@@ -307,6 +306,9 @@ class Packed_rows {
       const std::function<dberr_t(std::pair<byte *, size_t>)> &persist) const;
 
  private:
+  /** @return how often the bytes of rows are in memory at last */
+  [[nodiscard]] size_t n_copies() const { return m_hands_over ? 2 : 1; }
+
   /** The byte before a row is its length; if it is this, the length is in the
   four bytes before that one. */
   static constexpr byte LONG = 255;
@@ -326,8 +328,8 @@ class Packed_rows {
   /** Bytes of all chunks. */
   size_t m_n_chunk_bytes{};
 
-  /** Copies of the rows that are going to be made. */
-  size_t m_n_copies{};
+  /** Whether take_run() will be called. */
+  bool m_hands_over{};
 
   /** Where the next row goes. */
   byte *m_free{};

@@ -416,6 +416,14 @@ TEST(ddl0pack, memory_of_a_load) {
   }
 }
 
+TEST(ddl0pack, large_table) {
+  EXPECT_FALSE(is_large(0, 1 << 20));
+  EXPECT_FALSE(is_large(256 << 20, 1 << 20));
+  EXPECT_TRUE(is_large((256 << 20) + 256, 1 << 20));
+  EXPECT_TRUE(is_large(uint64_t{1} << 40, size_t{1} << 31));
+  EXPECT_FALSE(is_large(uint64_t{1} << 39, size_t{1} << 31));
+}
+
 TEST(ddl0pack, a_plan_knows_all_runs) {
   /* 100 runs in all, most of them in one file, and memory for 120. */
   Shape shape{};
